@@ -206,18 +206,6 @@ void try_steps(const RunSpec& experiment, const Model& model, const TaskData& da
   if (!line.empty()) progress.say("predictions: " + line);
 }
 
-/// Layers of this machine are measured on cores: for GPUs only a described cluster predicts.
-bool predicts(const RunSpec& experiment, const CompareOptions& options) {
-  return experiment.device == c10::DeviceType::CPU || !options.prediction.cluster.empty();
-}
-
-void skip_planned(const std::vector<Job>& jobs, std::vector<Known>& known) {
-  for (size_t j = 0; j < jobs.size(); ++j)
-    if (is_planned(jobs[j].strategy) && !known[j].row)
-      known[j].row =
-          row_without_run(jobs[j], RunStatus::skipped, "the planner needs costs: name a cluster file with --cluster");
-}
-
 /// Runs the jobs that have no row yet, and adds all rows to `result` one by one. Further runs of the rows follow in the
 /// same order, so that other work on the machine affects all rows equally. A row that failed is not run again.
 void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, const CompareOptions& options,
@@ -282,11 +270,8 @@ int run_compare(const CompareOptions& options) {
   if (data.inputs) folder.write_inputs(*data.inputs);
   say_what_runs(experiment, data, result, progress);
   std::optional<Predictions> predictions;
-  if (!predicts(experiment, options)) {
-    progress.say("predictions: none, because layers of this machine are measured on cores; --cluster FILE gives some");
-    skip_planned(jobs, known);
-  } else if (options.predict ||
-             std::any_of(jobs.begin(), jobs.end(), [](const Job& job) { return is_planned(job.strategy); })) {
+  if (options.predict ||
+      std::any_of(jobs.begin(), jobs.end(), [](const Job& job) { return is_planned(job.strategy); })) {
     in_phase(&progress, "predicting: measuring links and layers",
              [&] { predictions.emplace(experiment, model, data, options.prediction); });
     try_steps(experiment, model, data, *predictions, progress);

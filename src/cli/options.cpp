@@ -69,9 +69,13 @@ void ExperimentOptions::add_devices(CLI::App& app, bool several, int most) {
   else option->expected(1);
 }
 
+void ExperimentOptions::add_device(CLI::App& app) {
+  app.add_option("--device", device, "where the workers compute: cpu (default) or cuda");
+}
+
 void ExperimentOptions::add_run(CLI::App& app) {
   app.add_option("--steps", steps, "train this many steps instead of the experiment's length")->check(whole_number(1));
-  app.add_option("--device", device, "where the workers compute: cpu (default) or cuda");
+  add_device(app);
   app.add_option("--out", out, "run folder to create (default: runs/<name>-<time>)");
 }
 

@@ -32,6 +32,8 @@ struct ExperimentOptions {
   void add_common(CLI::App& app);
   /// --devices with one number, or with several.
   void add_devices(CLI::App& app, bool several, int most = kMaxDevices);
+  /// --device.
+  void add_device(CLI::App& app);
   /// --steps, --device, --out.
   void add_run(CLI::App& app);
 

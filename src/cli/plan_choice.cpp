@@ -133,9 +133,6 @@ Plan choose_or_find_plan(const std::string& name, const std::vector<int>& device
   const bool has_costs = !costs.cluster.empty() || !costs.profile.empty();
   if (!is_planned(name) && (to_run || !has_costs || is_plan_file(name)))
     return choose_plan(name, devices, experiment, model, to_run);
-  if (to_run && experiment.device != c10::DeviceType::CPU && costs.cluster.empty())
-    fail_user({"--plan", name, "the planner measures layers on cores, and the run is on GPUs",
-               "describe the machine with --cluster FILE, or name a strategy"});
   const int usual = is_planned(name) ? experiment.devices.front() : is_single(name) ? 1 : devices_of(name, experiment);
   const int count = devices.empty() || is_single(name) ? usual : devices.front();
   if (to_run) check_runs_here(count, fmt::format("--plan {}", name));

@@ -9,10 +9,13 @@
 #include <map>
 #include <set>
 
+#include "base/counted.h"
+#include "base/devices/device.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/predict_subject.h"
 #include "cli/text_table.h"
+#include "experiment/run_device.h"
 #include "forecast/cost_source.h"
 #include "profile/measure_layers.h"
 #include "profile/measure_profile.h"
@@ -122,8 +125,11 @@ std::string layers_in_words(const Profile& profile, const LayerSites& sites, int
 }
 
 std::string machine_in_words(const Profile& profile) {
-  std::string text = fmt::format("{}, {} cores; a core computes convolutions at {}FLOP/s\n", profile.machine.cpu,
-                                 profile.machine.cores, format_count(profile.device.flops));
+  const bool on_gpus = profile.machine.gpus > 0;
+  std::string text = fmt::format("{}, {}; a {} computes convolutions at {}FLOP/s\n",
+                                 on_gpus ? profile.machine.gpu : profile.machine.cpu,
+                                 counted(profile.machine.places(), on_gpus ? "GPU" : "core"), on_gpus ? "GPU" : "core",
+                                 format_count(profile.device.flops));
   std::vector<std::vector<std::string>> rows;
   for (const GroupMeasurement& group : profile.links.groups)
     for (const auto& [name, line] : group.lines)
@@ -176,6 +182,8 @@ int run_profile(const ProfileOptions& options) {
   const TaskData data = data_to_predict(experiment.data, &progress);
   const Model model = in_phase(&progress, "building the model", [&] { return build_model(experiment, data); });
   const int threads = threads_of(experiment, 1).front();
+  check_device(experiment);
+  const PlacedDevices placed(0, places_of_run(experiment));
   Profile profile;
   std::error_code ignored;
   if (std::filesystem::exists(file, ignored)) {

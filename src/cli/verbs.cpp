@@ -78,6 +78,7 @@ void add_simulate(CLI::App& app, SimulateOptions& o) {
       app.add_subcommand("simulate", "predict every strategy's step time without training, for this machine or others");
   o.experiment.add_common(*verb);
   o.experiment.add_devices(*verb, true, kMaxPlanDevices);
+  o.experiment.add_device(*verb);
   add_cost_source(*verb, o.prediction);
   add_times_flag(*verb, o.prediction);
   verb->add_option("--strategies", o.experiment.strategies,
@@ -165,6 +166,7 @@ void add_verify(CLI::App& app, VerifyOptions& o) {
 void add_profile(CLI::App& app, ProfileOptions& o) {
   auto* verb = app.add_subcommand("profile", "measure the model's layers, links and updates on this machine");
   o.experiment.add_common(*verb);
+  o.experiment.add_device(*verb);
   verb->add_option("--devices", o.experiment.devices, "largest tensor degree to measure of 1, 2, 4, ... (default: 4)")
       ->expected(1)
       ->check(whole_number(1, kMaxDevices));

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/devices/device.h"
 #include "base/machine.h"
 #include "base/units.h"
+#include "experiment/run_device.h"
 #include "plan/named.h"
 #include "plan/strategy.h"
 #include "profile/layer_times.h"
@@ -42,6 +44,9 @@ Plan make_plan(const std::string& name, const RunSpec& experiment, const Model& 
   const Cluster cluster = cluster_of(experiment, is_single(name) ? 1 : devices);
   Plan draft = named_plan(name, model, cluster, experiment.batch, {}, experiment.micro_batches);
   if (draft.stages.size() == 1 || !why_not_measured(draft, experiment, model).empty()) return draft;
+  // A plan for GPUs can be made on a machine that has none: its stages are then balanced by times on cores.
+  const bool on_gpus = !visible_devices(experiment.device).empty();
+  const PlacedDevices placed(0, on_gpus ? places_of_run(experiment) : std::vector<c10::Device>{});
   return named_plan(name, model, cluster, experiment.batch,
                     profile_layers(model, experiment.precision, samples_to_measure(draft, experiment, model),
                                    experiment.seed, experiment.model_findings.tokens),

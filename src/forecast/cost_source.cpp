@@ -38,6 +38,12 @@ void emulate_links(double bandwidth, double latency, int cores, CostSource& sour
   source.cluster.overlap = source.links->overlap();
 }
 
+int places_wanted(const RunSpec& experiment, const Fingerprint& machine, int workers) {
+  if (machine.gpus > 0) return workers;
+  const std::vector<int> threads = threads_of(experiment, workers);
+  return std::accumulate(threads.begin(), threads.end(), 0);
+}
+
 std::string step_factors_name(const RunSpec& experiment, const Model& model) {
   return step_factors_name(experiment.model_name, model.parameter_count(), experiment.precision);
 }
@@ -56,18 +62,17 @@ CostSource measured_source(const RunSpec& experiment, const Model& model, const 
     options.factors = known->second;
   options.threads = threads.front();
   source.layers = std::make_shared<ProfiledCosts>(model, profile, options);
-  const int workers = std::accumulate(threads.begin(), threads.end(), 0);
-  if (workers > profile.machine.cores) source.sharing = options.factors.sharing;
+  const int workers = places_wanted(experiment, profile.machine, devices), places = profile.machine.places();
+  if (workers > places) source.sharing = options.factors.sharing;
   const Overlap overlap = experiment.processes ? Overlap::sums : Overlap::nothing;
-  source.links = std::make_shared<ProfiledLinks>(profile.links, workers, profile.machine.cores, overlap);
+  source.links = std::make_shared<ProfiledLinks>(profile.links, workers, places, overlap);
   source.cluster.overlap = source.links->overlap();
-  source.shares_memory = !experiment.private_replicas;
+  source.shares_memory = !experiment.private_replicas && profile.machine.gpus <= 1;  // see on_its_devices()
   describe_links(profile.links, source.cluster);
   source.cluster.nodes.front().price_per_hour = experiment.price_per_hour;
   source.cluster.price = {.currency = experiment.currency, .date = "", .source = experiment.price_note};
   if (experiment.links)
-    emulate_links(experiment.links->at_first.bandwidth, experiment.links->at_first.latency, profile.machine.cores,
-                  source);
+    emulate_links(experiment.links->at_first.bandwidth, experiment.links->at_first.latency, places, source);
   return source;
 }
 

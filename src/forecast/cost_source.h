@@ -30,6 +30,10 @@ struct CostSource {
   double sharing = 1;  ///< factor on the layers' crowding: more workers than cores take turns (StepFactors::sharing)
 };
 
+/// Returns how many of the machine's cores, or of its GPUs, the experiment's workers would use at the same time if
+/// there were enough of them (Fingerprint::places).
+int places_wanted(const RunSpec& experiment, const Fingerprint& machine, int workers);
+
 /// Returns the name of the experiment's entry in Profile::step_factors.
 std::string step_factors_name(const RunSpec& experiment, const Model& model);
 

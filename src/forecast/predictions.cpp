@@ -11,6 +11,7 @@
 #include "cost/money.h"
 #include "cost/profiled_costs.h"
 #include "data/open.h"
+#include "experiment/run_device.h"
 #include "forecast/own_costs.h"
 #include "forecast/predict.h"
 #include "plan/cluster_file.h"
@@ -67,6 +68,9 @@ Predictions::Predictions(const RunSpec& experiment, const Model& model, const Ta
     cluster_ = read_cluster(options.cluster);
     return;
   }
+  check_device(experiment);
+  if (std::vector<c10::Device> places = places_of_run(experiment); !places.empty())
+    placed_ = std::make_unique<PlacedDevices>(0, std::move(places));
   if (std::filesystem::exists(options.profile)) {
     profile_ = read_profile(options.profile);
     check_same_machine(profile_.machine, fingerprint_of_this_machine(experiment.threads), options.profile.string());

@@ -6,10 +6,12 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "base/devices/device.h"
 #include "forecast/best_plan.h"
 #include "forecast/own_times_file.h"
 #include "forecast/trial_steps.h"
@@ -28,10 +30,12 @@ struct CostSourceOptions {
 };
 
 /// Cost sources by devices, created at first use. The experiment, the model and the data must outlive this object.
+/// Measurements of this machine are made on the experiment's devices: cores, or GPUs, on which this process's workers
+/// are placed as long as this object exists.
 class Predictions {
  public:
   /// Errors (user): a cluster and a profile at once; invalid files; a profile of another machine; own times of layers
-  /// that the model does not have.
+  /// that the model does not have; without a cluster, those of check_device().
   Predictions(const RunSpec& experiment, const Model& model, const TaskData& data, const CostSourceOptions& options);
   /// For the devices of a described cluster.
   Predictions(const RunSpec& experiment, const Model& model, const TaskData& data, Cluster cluster);
@@ -82,6 +86,7 @@ class Predictions {
   const TaskData& data_;
   const CostSourceOptions options_;
   std::optional<Cluster> cluster_;
+  std::unique_ptr<PlacedDevices> placed_;  // null: the workers compute on cores
   Profile profile_;
   double loading_ = 0;
   std::map<std::vector<int>, CostSource> sources_;  // without own times

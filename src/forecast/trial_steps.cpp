@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "base/median.h"
@@ -22,11 +21,6 @@ constexpr int kRounds = 3;
 constexpr double kLongestOfThree = 0.1, kLongestOfTwo = 1;  // predicted seconds of a step
 constexpr int kFits = 4;                                    // a step is not quite proportional to its layers' seconds
 constexpr double kLeastFactor = 0.25, kMostFactor = 8.0;    // beyond these something else is wrong
-
-int threads_of_all(const RunSpec& experiment, int workers) {
-  const std::vector<int> threads = threads_of(experiment, workers);
-  return std::accumulate(threads.begin(), threads.end(), 0);
-}
 
 std::string name_of(const Plan& plan) {
   return plan.devices == 1 ? "one device" : fmt::format("{} on {} devices", plan.name, plan.devices);
@@ -48,7 +42,7 @@ TrialSteps::TrialSteps(const RunSpec& experiment, const Model& model, const Prof
   const Profile profile = layers.profile();
   const int most = devices.empty() ? 1 : *std::max_element(devices.begin(), devices.end());
   int within = most;
-  while (within > 1 && threads_of_all(experiment_, within) > profile.machine.cores) --within;
+  while (within > 1 && places_wanted(experiment_, profile.machine, within) > profile.machine.places()) --within;
   add(1, &StepFactors::seconds, profile, loading);
   if (within > 1) add(within, &StepFactors::crowding, profile, loading);
   if (most > within) add(most, &StepFactors::sharing, profile, loading);

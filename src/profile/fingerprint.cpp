@@ -8,6 +8,7 @@
 #include "base/machine.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "profile/measured_devices.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -29,6 +30,7 @@ std::string cpu_of(const CpuFeatures& cpu) {
 
 Fingerprint fingerprint_of_this_machine(int threads) {
   const Machine machine = inspect_machine(/*time_product=*/false);
+  const MeasuredDevices devices = measured_devices();
   return {.cpu = cpu_of(machine.cpu),
           .cores = machine.cores,
           .memory = machine.memory_bytes,
@@ -36,7 +38,9 @@ Fingerprint fingerprint_of_this_machine(int threads) {
           .onednn = machine.onednn,
           .blas = machine.blas.name,
           .malloc = machine.malloc.name,
-          .threads = threads};
+          .threads = threads,
+          .gpus = devices.gpus,
+          .gpu = devices.gpu};
 }
 
 std::string difference(const Fingerprint& measured, const Fingerprint& here) {
@@ -51,6 +55,8 @@ std::string difference(const Fingerprint& measured, const Fingerprint& here) {
   compare("BLAS", measured.blas, here.blas);
   compare("malloc", measured.malloc, here.malloc);
   compare("threads per worker", measured.threads, here.threads);
+  compare("GPUs", measured.gpus, here.gpus);
+  if (measured.gpus > 0 && here.gpus > 0) compare("GPU", measured.gpu, here.gpu);
   if (std::abs(double(measured.memory - here.memory)) > kMemoryTolerance * double(here.memory))
     found.push_back(fmt::format("memory {}, here {}", format_bytes(measured.memory), format_bytes(here.memory)));
   return join(found, "; ");

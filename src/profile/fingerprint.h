@@ -12,11 +12,16 @@ struct Fingerprint {
   int cores = 0;       ///< cores that workers may use
   int64_t memory = 0;  ///< bytes
   std::string libtorch, onednn, blas, malloc;
-  int threads = 1;  ///< intra-op threads of a worker
+  int threads = 1;       ///< intra-op threads of a worker
+  int gpus = 0;          ///< that workers compute on; 0: on cores
+  std::string gpu = {};  ///< their kind and CUDA's versions
+
+  /// The number of workers that compute at the same time without sharing a core or a GPU.
+  int places() const { return gpus > 0 ? gpus : cores; }
   friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
 };
 
-/// The fingerprint of this machine and process.
+/// The fingerprint of this machine and process, with the GPUs on which its devices are placed now.
 Fingerprint fingerprint_of_this_machine(int threads = 1);
 
 /// The differences as text: "cores 4, here 2"; empty if there are none. A small difference in memory is ignored.

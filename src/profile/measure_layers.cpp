@@ -7,16 +7,24 @@
 #include <memory>
 #include <set>
 
-#include "base/machine.h"
+#include "base/devices/device.h"
+#include "base/devices/gpu.h"
 #include "base/median.h"
 #include "base/memory.h"
 #include "base/seconds.h"
+#include "profile/measured_devices.h"
 #include "runtime/worker_threads.h"
 
 namespace trireme {
 namespace {
 
-constexpr double kMemoryShare = 0.4;  // of this process's memory, for layers that wait for their backward
+constexpr double kMemoryShare = 0.4;  // of a worker's memory, for layers that wait for their backward
+
+/// A call, from before to after it.
+struct CallMoments {
+  DeviceMoment begin, end;
+  double seconds() const { return end.seconds_since(begin); }
+};
 
 /// One layer's calls on one thread.
 class Probe {
@@ -26,42 +34,42 @@ class Probe {
   ProbeCall& call() { return call_; }
   const LayerSite& site() const { return *setting_.site; }
 
-  /// Returns seconds. Retains what the backward needs and releases the rest, as a step does.
-  double forward() {
+  /// Retains what the backward needs and releases the rest, as a step does.
+  CallMoments forward() {
     call_.begin();
     call_.defer_parameters = false;
     std::vector<at::Tensor> inputs = call_.make_inputs();
-    const double begin = steady_seconds();
+    const DeviceMoment begin;
     at::Tensor output = site().layer->forward(call_, inputs);
     inputs.clear();
-    const double end = steady_seconds();
+    const DeviceMoment end;
     if (!site().differentiated) call_.begin();
-    return end - begin;
+    return {begin, end};
   }
 
-  double backward() {
+  CallMoments backward() {
     at::Tensor gradient = call_.make_output_gradient();
-    const double begin = steady_seconds();
+    const DeviceMoment begin;
     const std::vector<at::Tensor> inputs = site().layer->backward(call_, gradient);
     gradient.reset();
     call_.saved.clear();
-    return steady_seconds() - begin;
+    return {begin, DeviceMoment()};
   }
 
   /// The gradients of the inputs; backward_weight() computes those of the parameters.
-  double backward_input() {
+  CallMoments backward_input() {
     call_.defer_parameters = true;
     at::Tensor gradient = call_.make_output_gradient();
-    const double begin = steady_seconds();
+    const DeviceMoment begin;
     const std::vector<at::Tensor> inputs = site().layer->backward(call_, gradient);
     gradient.reset();
-    return steady_seconds() - begin;
+    return {begin, DeviceMoment()};
   }
-  double backward_weight() {
-    const double begin = steady_seconds();
+  CallMoments backward_weight() {
+    const DeviceMoment begin;
     site().layer->backward_parameters(call_);
     call_.saved.clear();
-    return steady_seconds() - begin;
+    return {begin, DeviceMoment()};
   }
 
  private:
@@ -70,7 +78,19 @@ class Probe {
 };
 
 struct Times {
-  std::vector<double> forward, backward, backward_input, backward_weight;
+  std::vector<double> forward, backward, backward_input, backward_weight;  // seconds
+};
+
+/// Calls of one round. Their seconds are read at its end, so that the host asks a GPU ahead, as in a step.
+class Round {
+ public:
+  void add(std::vector<double>& seconds, const CallMoments& call) { calls_.emplace_back(&seconds, call); }
+  void read() const {
+    for (const auto& [seconds, call] : calls_) seconds->push_back(call.seconds());
+  }
+
+ private:
+  std::vector<std::pair<std::vector<double>*, CallMoments>> calls_;
 };
 
 using Probes = std::vector<std::unique_ptr<Probe>>;
@@ -78,14 +98,17 @@ using Probes = std::vector<std::unique_ptr<Probe>>;
 /// `before` is called before each timed call.
 template <class Before>
 void run_round(Probes& probes, std::vector<Times>& times, const Before& before) {
+  Round round;
   for (size_t i = 0; i < probes.size(); ++i) {
     before();
-    times[i].forward.push_back(probes[i]->forward());
+    round.add(times[i].forward, probes[i]->forward());
   }
   for (size_t i = probes.size(); i-- > 0;) {
     before();
-    times[i].backward.push_back(probes[i]->site().differentiated ? probes[i]->backward() : 0.0);
+    if (probes[i]->site().differentiated) round.add(times[i].backward, probes[i]->backward());
+    else times[i].backward.push_back(0);
   }
+  round.read();
 }
 
 /// As in schedules that split backward: the gradients of the parameters are computed much later.
@@ -93,13 +116,15 @@ void run_split_round(Probes& probes, std::vector<Times>& times) {
   auto splits = [&](size_t i) {
     return probes[i]->site().differentiated && probes[i]->site().layer->splits_backward();
   };
+  Round round;
   for (auto& probe : probes) probe->forward();
   for (size_t i = probes.size(); i-- > 0;) {
-    if (splits(i)) times[i].backward_input.push_back(probes[i]->backward_input());
+    if (splits(i)) round.add(times[i].backward_input, probes[i]->backward_input());
     else if (probes[i]->site().differentiated) probes[i]->backward();
   }
   for (size_t i = probes.size(); i-- > 0;)
-    if (splits(i)) times[i].backward_weight.push_back(probes[i]->backward_weight());
+    if (splits(i)) round.add(times[i].backward_weight, probes[i]->backward_weight());
+  round.read();
 }
 
 double median_or_zero(const std::vector<double>& values) { return values.empty() ? 0.0 : median(values); }
@@ -122,9 +147,9 @@ class Turn {
         alone_(size_t(repetitions.passes)) {}
 
   void run() {
-    const int cores = repetitions_.crowded ? std::max(inspect_machine(false).cores, 1) : 1;
-    LocalWorld world(cores);
-    together_.assign(size_t(cores), std::vector<std::vector<Times>>(alone_.size()));
+    const int workers = repetitions_.crowded ? measured_devices().count : 1;
+    LocalWorld world(workers);
+    together_.assign(size_t(workers), std::vector<std::vector<Times>>(alone_.size()));
     run_worker_threads(
         world,
         [&](int rank) {
@@ -132,7 +157,7 @@ class Turn {
           const auto communicator = world.communicator(rank);
           measure(*communicator);
         },
-        std::vector<int>(size_t(cores), threads_));
+        std::vector<int>(size_t(workers), threads_));
     for (size_t i = 0; i < settings_.size(); ++i) fill_in(i);
   }
 
@@ -221,6 +246,14 @@ class Turn {
   int rounds_ = 1;
 };
 
+/// Runs the call once. A GPU's libraries allocate workspaces of their own in their first call.
+void warm_up(const ProbeSetting& setting, ProbeCall& call) {
+  call.begin();
+  setting.site->layer->forward(call, call.make_inputs());
+  if (setting.site->differentiated) setting.site->layer->backward(call, call.make_output_gradient());
+  call.begin();
+}
+
 /// Measures the bytes of each setting's call. Returns the bytes that a call retains until its backward.
 std::vector<int64_t> measure_bytes(const std::vector<ProbeSetting>& settings, int threads,
                                    std::vector<LayerMeasurement>& results) {
@@ -231,6 +264,7 @@ std::vector<int64_t> measure_bytes(const std::vector<ProbeSetting>& settings, in
                        c10::InferenceMode inference;
                        for (size_t i = 0; i < settings.size(); ++i) {
                          ProbeCall call(settings[i]);
+                         if (!worker_place().is_cpu()) warm_up(settings[i], call);
                          results[i].memory = measure_memory(settings[i], call, device);
                          kept.push_back(kept_bytes(results[i].memory, call));
                        }
@@ -250,12 +284,14 @@ ProbeSetting setting_of(const LayerSites& sites, const LayerRequest& request) {
 std::vector<LayerMeasurement> measure_layers(const LayerSites& sites, const std::vector<LayerRequest>& requests,
                                              const Repetitions& repetitions, int threads) {
   install_memory_accounting();
+  const MeasuredDevices devices = measured_devices();
+  if (devices.gpus > 0) install_gpu_memory_accounting();
   std::vector<ProbeSetting> settings;
   for (const LayerRequest& request : requests) settings.push_back(setting_of(sites, request));
   std::vector<LayerMeasurement> results(settings.size());
   const std::vector<int64_t> kept = measure_bytes(settings, threads, results);
-  const Machine machine = inspect_machine(false);
-  const double room = kMemoryShare * double(machine.memory_bytes) / (repetitions.crowded ? machine.cores : 1);
+  const bool has_all = devices.gpus == 0 && !repetitions.crowded;  // one worker may use the whole machine's memory
+  const double room = kMemoryShare * double(devices.memory) * (has_all ? devices.count : 1);
   for (size_t begin = 0; begin < settings.size();) {
     size_t end = begin;
     double bytes = 0;
@@ -263,6 +299,7 @@ std::vector<LayerMeasurement> measure_layers(const LayerSites& sites, const std:
     Turn({settings.data() + begin, end - begin}, repetitions, threads, {results.data() + begin, end - begin}).run();
     begin = end;
   }
+  if (devices.gpus > 0) release_kept_gpu_memory();
   return results;
 }
 

@@ -2,7 +2,8 @@
 //
 // In a step, much memory is used between two calls of one layer, and a layer's inputs were written just before by the
 // previous layer. Therefore the layers alternate in the order of the model, forward and then backward, in rounds.
-// Inputs are rewritten before each call, outside the measured time.
+// Inputs are rewritten before each call, outside the measured time. On a GPU the times are those of its events: a call
+// lasts from the end of the work before it, and its launches count where the GPU waits for them.
 #pragma once
 
 #include <vector>
@@ -32,7 +33,8 @@ struct Repetitions {
 };
 
 /// Returns measurements in the order of `requests`, which should be that of the model. Starts threads of its own, each
-/// with `threads` intra-op threads. Installs memory accounting. Throws the run errors of layers.
+/// with `threads` intra-op threads, on cores or on the GPUs that they are placed on. Installs memory accounting. Throws
+/// the run errors of layers.
 std::vector<LayerMeasurement> measure_layers(const LayerSites& sites, const std::vector<LayerRequest>& requests,
                                              const Repetitions& repetitions = {}, int threads = 1);
 

@@ -11,8 +11,9 @@
 #include <string>
 #include <thread>
 
-#include "base/machine.h"
+#include "base/devices/device.h"
 #include "base/seconds.h"
+#include "profile/measured_devices.h"
 #include "profile/noise.h"
 #include "runtime/worker_threads.h"
 #include "tensor/redistribute.h"
@@ -31,7 +32,7 @@ constexpr double kSleepSeconds = 2e-3;  // longer than a waiting worker spins
 constexpr double kTogetherSeconds = 0.02;
 
 at::Tensor floats(int64_t bytes) {
-  at::Tensor values = at::empty({std::max<int64_t>(bytes / kFloat, 1)}, at::kFloat);
+  at::Tensor values = at::empty({std::max<int64_t>(bytes / kFloat, 1)}, on_worker(at::kFloat));
   fill_with_noise(values, 1e-3);
   return values;
 }
@@ -79,9 +80,11 @@ double time_calls(Communicator& group, int calls, bool own_cores, const std::fun
   size_t number = 0;
   call(number++);
   for (int run = 0; run < kLinkRuns; ++run) {
+    await_device();
     group.barrier();
     const double begin = steady_seconds();
     for (int c = 0; c < calls; ++c) call(number++);
+    await_device();
     seconds.push_back((steady_seconds() - begin) / calls);
   }
   const Spread spread = spread_of(seconds);
@@ -128,8 +131,8 @@ class Redistributions {
   }
   Layout layout(const Placement& placement) const { return {mesh_, Placement::replicate(), placement}; }
   at::Tensor images(const Layout& at) const {
-    at::Tensor values = at::empty(shape_of(at.box_of(world_.rank(), shape_)), at::TensorOptions().dtype(at::kFloat),
-                                  at::MemoryFormat::ChannelsLast);
+    at::Tensor values =
+        at::empty(shape_of(at.box_of(world_.rank(), shape_)), on_worker(at::kFloat), at::MemoryFormat::ChannelsLast);
     fill_with_noise(values, 1e-3);
     return values;
   }
@@ -152,7 +155,7 @@ GroupMeasurement measure_group(int workers) {
   GroupMeasurement result;
   result.workers = workers;
   std::map<std::string, std::vector<std::pair<double, double>>> points;
-  const bool own_cores = workers <= inspect_machine(false).cores;
+  const bool own_cores = workers <= measured_devices().count;
   LocalWorld world(workers);
   run_worker_threads(world, [&](int rank) {
     c10::InferenceMode inference;
@@ -311,7 +314,8 @@ LinkMeasurement measure_links(const std::vector<int>& workers) {
   LinkMeasurement links;
   for (int count : workers) links.groups.push_back(measure_group(count));
   measure_hand_over(links);
-  if (inspect_machine(false).cores > 1) measure_overlap(links);
+  const MeasuredDevices devices = measured_devices();
+  if (devices.count > 1 && devices.gpus == 0) measure_overlap(links);  // work on a GPU is on one stream
   return links;
 }
 

@@ -1,4 +1,5 @@
-// Measures the communication between the workers of one process (backend `local`).
+// Measures the communication between the workers of one process (backend `local`), on cores or on the GPUs that they
+// are placed on.
 #pragma once
 
 #include <utility>

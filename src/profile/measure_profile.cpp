@@ -75,17 +75,17 @@ std::vector<int> missing_contributors(const Profile& profile, const std::string&
 void measure_machine(Profile& profile, const ProfileRequest& request, Precision precision,
                      const std::function<void(const std::string&)>& progress) {
   profile.machine = fingerprint_of_this_machine(request.threads);
-  const int cores = profile.machine.cores;
+  const int places = profile.machine.places();
   if (profile.device.flops == 0) profile.device = measure_device(request.threads);
   if (profile.links.groups.empty()) {
     progress("links");
     std::vector<int> workers;
-    for (int w = 2; w <= cores; w *= 2) workers.push_back(w);
-    workers.push_back(2 * cores);
+    for (int w = 2; w <= places; w *= 2) workers.push_back(w);
+    workers.push_back(2 * places);
     profile.links = measure_links(workers);
   }
   std::vector<int> contributors;
-  for (int c = 1; c <= 2 * cores; c *= 2) contributors.push_back(c);
+  for (int c = 1; c <= 2 * places; c *= 2) contributors.push_back(c);
   contributors = missing_contributors(profile, update_name(request.optimizer, precision), contributors);
   if (contributors.empty()) return;
   progress("updates");

@@ -5,8 +5,9 @@
 
 #include <algorithm>
 
-#include "base/machine.h"
+#include "base/devices/device.h"
 #include "base/seconds.h"
+#include "profile/measured_devices.h"
 #include "profile/noise.h"
 #include "runtime/worker_threads.h"
 
@@ -14,6 +15,7 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kSmall = 1 << 12, kLarge = 1 << 22;  // elements; large: not in any cache, as after a backward
+constexpr int64_t kLargeOnGpus = 1 << 23;              // more than an L2 cache, with its gradient and its state
 constexpr int kUpdateRuns = 7;
 
 /// A worker's slice and the tensors that its update reads.
@@ -21,9 +23,9 @@ class UpdatePass {
  public:
   UpdatePass(const OptimizerConfig& optimizer, Precision precision, int contributors, int64_t elements)
       : optimizer_(optimizer) {
-    const auto master = at::TensorOptions().dtype(master_type(precision));
+    const auto master = on_worker(master_type(precision));
     master_ = noise(elements, master);
-    if (precision == Precision::bf16) compute_ = at::zeros({elements}, at::kBFloat16);
+    if (precision == Precision::bf16) compute_ = at::zeros({elements}, on_worker(at::kBFloat16));
     for (int c = 0; c < contributors; ++c) gradients_.push_back(noise(elements, master));
     state_ = make_optimizer_state(optimizer, elements, master);
     // Values as a training step leaves them.
@@ -39,10 +41,11 @@ class UpdatePass {
     update.state = state_;
     update.learning_rate = 1e-6;
     update.step = ++step_;
-    const double begin = steady_seconds();
+    await_device();
+    const DeviceMoment begin;
     if (optimizer_.is_layerwise()) measure_slice(optimizer_, update);
     update_slice(optimizer_, update);
-    return steady_seconds() - begin;
+    return DeviceMoment().seconds_since(begin);
   }
 
  private:
@@ -94,44 +97,48 @@ std::string update_name(const OptimizerConfig& optimizer, Precision precision) {
 
 std::vector<UpdateMeasurement> measure_updates(const OptimizerConfig& optimizer, Precision precision,
                                                const std::vector<int>& contributors, int threads) {
-  const int cores = inspect_machine(false).cores;
+  const MeasuredDevices devices = measured_devices();
+  const int64_t many = devices.gpus > 0 ? kLargeOnGpus : kLarge;
   std::vector<UpdateMeasurement> result;
   for (int c : contributors) {
     const double small = seconds_of(optimizer, precision, c, kSmall, 1, threads),
-                 large = seconds_of(optimizer, precision, c, kLarge, 1, threads);
+                 large = seconds_of(optimizer, precision, c, many, 1, threads);
     UpdateMeasurement& u = result.emplace_back();
     u.optimizer = update_name(optimizer, precision);
     u.contributors = c;
-    u.per_element = std::max(large - small, 0.0) / double(kLarge - kSmall);
+    u.per_element = std::max(large - small, 0.0) / double(many - kSmall);
     u.fixed = std::max(small - u.per_element * double(kSmall), 0.0);
-    if (cores > 1) u.crowding = std::max(1.0, seconds_of(optimizer, precision, c, kLarge, cores, threads) / large);
+    if (devices.count > 1)
+      u.crowding = std::max(1.0, seconds_of(optimizer, precision, c, many, devices.count, threads) / large);
   }
   return result;
 }
 
 DeviceMeasurement measure_device(int threads) {
-  constexpr int64_t kImages = 4, kChannels = 64, kPixels = 32, kFilter = 3;
-  const double flops = 2.0 * kImages * kChannels * kChannels * kPixels * kPixels * kFilter * kFilter;
-  const Machine machine = inspect_machine(false);
+  constexpr int64_t kChannels = 64, kPixels = 32, kFilter = 3;
+  const MeasuredDevices devices = measured_devices();
+  const int64_t count = devices.gpus > 0 ? 256 : 4;  // of images: a GPU computes many at once
+  const double flops = 2.0 * double(count) * kChannels * kChannels * kPixels * kPixels * kFilter * kFilter;
   std::vector<double> seconds;
   LocalWorld world(1);
   run_worker_threads(world,
                      [&](int) {
                        c10::InferenceMode inference;
-                       at::Tensor images = at::empty({kImages, kChannels, kPixels, kPixels}, at::kFloat,
+                       at::Tensor images = at::empty({count, kChannels, kPixels, kPixels}, on_worker(at::kFloat),
                                                      at::MemoryFormat::ChannelsLast);
-                       at::Tensor filters = at::empty({kChannels, kChannels, kFilter, kFilter}, at::kFloat,
+                       at::Tensor filters = at::empty({kChannels, kChannels, kFilter, kFilter}, on_worker(at::kFloat),
                                                       at::MemoryFormat::ChannelsLast);
                        fill_with_noise(images);
                        fill_with_noise(filters, 0.1);
                        for (int r = 0; r <= kUpdateRuns; ++r) {
-                         const double begin = steady_seconds();
+                         const DeviceMoment begin;
                          at::conv2d(images, filters, {}, 1, 1);
-                         if (r > 0) seconds.push_back(steady_seconds() - begin);
+                         const double taken = DeviceMoment().seconds_since(begin);
+                         if (r > 0) seconds.push_back(taken);
                        }
                      },
                      {threads});
-  return {machine.memory_bytes / std::max(machine.cores, 1), flops / spread_of(seconds).median};
+  return {devices.memory, flops / spread_of(seconds).median};
 }
 
 }  // namespace trireme

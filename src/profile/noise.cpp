@@ -6,9 +6,12 @@
 #include <array>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <thread>
+#include <utility>
 
 #include "base/memory.h"
+#include "base/mutex.h"
 #include "base/random.h"
 
 namespace trireme {
@@ -16,6 +19,7 @@ namespace {
 
 constexpr int64_t kDrawn = 1 << 14;  // values, repeated
 constexpr int64_t kPool = 1 << 22;   // more than a core's own caches hold
+constexpr int64_t kPoolOnGpus = 1 << 20;
 constexpr uint64_t kKey = 7;
 
 const at::Tensor& pool_of(c10::ScalarType type) {
@@ -30,9 +34,35 @@ const at::Tensor& pool_of(c10::ScalarType type) {
   return pools[type == at::kDouble ? 2 : type == at::kBFloat16 ? 1 : 0];
 }
 
+/// The pool on another device than the CPU.
+at::Tensor pool_on(c10::Device place, c10::ScalarType type) {
+  using Pools = std::map<std::pair<int, c10::ScalarType>, at::Tensor>;  // by the index of the device
+  static Mutex mutex;
+  static Pools& pools = *new Pools;  // never destroyed: at the program's end the device may be gone first
+  MutexLock lock(mutex);
+  at::Tensor& pool = pools[{place.index(), type}];
+  if (!pool.defined()) {
+    const at::Tensor host = pool_of(type).narrow(0, 0, kPoolOnGpus);
+    const DeviceScope no_device(kNoDevice);
+    pool = host.to(place);
+  }
+  return pool;
+}
+
 /// Copies from the pool, starting where this thread stopped last time.
 void copy_numbers(at::Tensor& flat) {
   thread_local int64_t next = int64_t(std::hash<std::thread::id>{}(std::this_thread::get_id()) % kPool);
+  if (!on_host(flat)) {
+    const at::Tensor pool = pool_on(flat.device(), flat.scalar_type());
+    for (int64_t done = 0; done < flat.numel();) {
+      next %= kPoolOnGpus;
+      const int64_t count = std::min(kPoolOnGpus - next, flat.numel() - done);
+      flat.narrow(0, done, count).copy_(pool.narrow(0, next, count));
+      done += count;
+      next += count;
+    }
+    return;
+  }
   const at::Tensor& pool = pool_of(flat.scalar_type());
   const int64_t item = pool.element_size();
   auto* to = static_cast<char*>(flat.data_ptr());

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/devices/device.h"
 #include "base/memory.h"
 #include "model/layers/common.h"
 #include "profile/noise.h"
@@ -53,11 +54,11 @@ ProbeCall::ProbeCall(const ProbeSetting& setting) : setting_(setting) {
   const auto buffers = setting_.site->layer->buffers();
   for (size_t i = 0; i < buffers.size(); ++i)
     buffers_.push_back(at::full(shape_of(box_of(buffers[i].shape, setting_.option.buffers[i], false)),
-                                buffers[i].initial, at::TensorOptions().dtype(master_type(sites.precision))));
+                                buffers[i].initial, on_worker(master_type(sites.precision))));
   const auto states = setting_.site->layer->states();
   for (size_t i = 0; i < states.size(); ++i)
     states_.push_back(at::zeros(shape_of(box_of(states[i].sample_shape, setting_.option.states[i], true)),
-                                at::TensorOptions().dtype(compute_type(sites.precision))));
+                                on_worker(compute_type(sites.precision))));
   next_states_.resize(states_.size());
 }
 
@@ -69,14 +70,13 @@ void ProbeCall::make_parameters() {
         .parameter = int(i), .box = box_of(specs[i].shape, setting_.option.parameters[i], false), .offset = 0};
     const auto type = specs[i].full_precision ? master : compute_type(setting_.sites.precision);
     MemoryScope weights(MemoryCategory::weights);
-    at::Tensor values = at::empty({shard.size()}, at::TensorOptions().dtype(type));
+    at::Tensor values = at::empty({shard.size()}, on_worker(type));
     if (specs[i].init.kind == Init::Kind::constant) values.fill_(specs[i].init.a);
     else fill_with_noise(values, deviation_of(specs[i].init));
     parameters_.push_back(view_of_shard(values, shard));
     MemoryScope scope(MemoryCategory::gradients);
     const bool wanted = setting_.site->wants_parameters[i];
-    gradients_.push_back(wanted ? view_of_shard(at::zeros({shard.size()}, at::TensorOptions().dtype(master)), shard)
-                                : at::Tensor());
+    gradients_.push_back(wanted ? view_of_shard(at::zeros({shard.size()}, on_worker(master)), shard) : at::Tensor());
   }
   written_.assign(specs.size(), false);
 }
@@ -113,14 +113,14 @@ std::vector<at::Tensor> ProbeCall::make_inputs() const {
   for (size_t i = 0; i < setting_.site->inputs.size(); ++i) {
     const ValueKind& kind = setting_.site->inputs[i];
     const Shape shape = shape_of(box_of(setting_.site->input_shapes[i], setting_.option.inputs[i], true));
-    inputs.push_back(empty_in_layout(shape, at::TensorOptions().dtype(kind.type)));
+    inputs.push_back(empty_in_layout(shape, on_worker(kind.type)));
     fill_with_noise(inputs.back(), 1, kind.below);
   }
   return inputs;
 }
 
 at::Tensor ProbeCall::make_output_gradient() const {
-  at::Tensor gradient = empty_in_layout(shape_of(output_box), at::TensorOptions().dtype(setting_.site->output.type));
+  at::Tensor gradient = empty_in_layout(shape_of(output_box), on_worker(setting_.site->output.type));
   if (setting_.site->is_loss) gradient.fill_(1 / double(batch_samples));
   else fill_with_noise(gradient);
   return gradient;

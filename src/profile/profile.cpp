@@ -68,7 +68,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LayerMeasurement, forward, backward, backward
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TransferLine, latency, bandwidth, worst, points)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GroupMeasurement, workers, lines, barrier)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkMeasurement, groups, hand_over, wake_up, compute_slowdown, transfer_slowdown)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fingerprint, cpu, cores, memory, libtorch, onednn, blas, malloc, threads)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fingerprint, cpu, cores, memory, libtorch, onednn, blas, malloc, threads, gpus, gpu)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(UpdateMeasurement, optimizer, contributors, fixed, per_element, crowding)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceMeasurement, memory, flops)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepFactors, seconds, crowding, sharing)
@@ -81,7 +81,9 @@ Profile parsed(const json& j) {
     for (const json& size : layer.at("sizes"))
       profile.layers[layer.at("key").get<std::string>()][size.at("samples").get<int64_t>()] =
           size.get<LayerMeasurement>();
-  j.at("machine").get_to(profile.machine);
+  json machine = j.at("machine");
+  if (!machine.contains("gpus")) machine.update({{"gpus", 0}, {"gpu", ""}});  // older files are of cores
+  machine.get_to(profile.machine);
   j.at("links").get_to(profile.links);
   j.at("updates").get_to(profile.updates);
   j.at("device").get_to(profile.device);

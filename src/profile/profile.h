@@ -31,7 +31,7 @@ struct LayerMeasurement {
                               ///< whole backward
   double backward_input = 0;  ///< the two parts, for a layer that splits its backward; otherwise `backward` and 0
   double backward_weight = 0;
-  double crowding = 1;  ///< seconds while every core runs the same, over seconds alone
+  double crowding = 1;  ///< seconds while every core or GPU runs the same, over seconds alone
   int runs = 0;
   LayerMemory memory;
 };
@@ -80,8 +80,8 @@ struct UpdateMeasurement {
 };
 
 struct DeviceMeasurement {
-  int64_t memory = 0;  ///< bytes per worker, with one worker per core
-  double flops = 0;    ///< FLOP/s of a fixed convolution on one core
+  int64_t memory = 0;  ///< bytes per worker, with one worker per core or GPU
+  double flops = 0;    ///< FLOP/s of a fixed convolution on one core or GPU
 };
 
 /// What whole steps of a model take beyond its layers, from trial steps (forecast/trial_steps.h): caches that other

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "base/devices/device.h"
+
 namespace trireme {
 namespace {
 
@@ -28,7 +30,7 @@ class SilentCommunicator final : public Communicator {
   }
   void broadcast(at::Tensor&, int) override {}
   void send(const at::Tensor&, int, int64_t) override {}
-  at::Tensor receive(int, int64_t) override { return at::zeros({}, at::kFloat); }
+  at::Tensor receive(int, int64_t) override { return at::zeros({}, on_worker(at::kFloat)); }
   void barrier() override {}
   std::unique_ptr<Communicator> group(std::span<const int> ranks) override {
     return silent_communicator(int(ranks.size()));

@@ -24,6 +24,8 @@ class Flags(CliTest):
                 (["train", "e.toml", "--devices", "1000"], ["--devices", "1000", "256"]),
                 (["train", "e.toml", "--plan", "."], ["--plan", "is a folder", "plan.json"]),
                 (["train", "e.toml", "--device", "tpu"], ["--device tpu: ", "cpu, cuda"]),
+                (["profile", "e.toml", "--device", "tpu"], ["--device tpu: ", "cpu, cuda"]),
+                (["simulate", "e.toml", "--device", "tpu"], ["--device tpu: ", "cpu, cuda"]),
                 (["train", "e.toml", "--steps", "0"], ["--steps", "0", "at least 1"]),
                 (["train", "e.toml", "--steps", "1.5"], ["--steps", "1.5", "whole number"]),
                 (["simulate", "e.toml", "--epochs", ""], ["--epochs", "no value is given"]),

@@ -2,6 +2,7 @@
 #include "base/devices/gpu.h"
 
 #include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -61,6 +62,23 @@ void install_gpu_memory_accounting() {
     at::globalContext().lazyInitCUDA();  // creates the allocator
     c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker(account);
   });
+}
+
+std::shared_ptr<void> record_gpu_event() {
+  auto event = std::make_shared<at::cuda::CUDAEvent>(cudaEventDefault);  // with its time
+  event->record();
+  return event;
+}
+
+double gpu_seconds_between(const std::shared_ptr<void>& begin, const std::shared_ptr<void>& end) {
+  auto& first = *static_cast<at::cuda::CUDAEvent*>(begin.get());
+  auto& last = *static_cast<at::cuda::CUDAEvent*>(end.get());
+  last.synchronize();
+  return double(first.elapsed_time(last)) * 1e-3;
+}
+
+void release_kept_gpu_memory() {
+  if (at::hasCUDA() && at::globalContext().hasCUDA()) c10::cuda::CUDACachingAllocator::emptyCache();
 }
 
 }  // namespace trireme

@@ -2,11 +2,14 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 
 #include <fmt/format.h>
 
+#include "base/devices/gpu.h"
+#include "base/seconds.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -67,6 +70,29 @@ at::TensorOptions on_worker(at::ScalarType type) { return at::TensorOptions().dt
 void await_device() {
   // A copy to the host waits for what the stream has been given before. Older libtorch has no call for all devices.
   if (!worker_place().is_cpu()) at::zeros({1}, on_worker(at::kByte)).to(at::kCPU);
+}
+
+DeviceMoment::DeviceMoment() {
+  if (worker_place().is_cuda()) {
+    event_ = record_gpu_event();
+    return;
+  }
+  await_device();
+  seconds_ = steady_seconds();
+}
+
+double DeviceMoment::seconds_since(const DeviceMoment& earlier) const {
+  check_internal(!event_ == !earlier.event_, "two moments of one device are compared");
+  return event_ ? gpu_seconds_between(earlier.event_, event_) : seconds_ - earlier.seconds_;
+}
+
+std::vector<c10::Device> placed_gpus() {
+  std::vector<c10::Device> found;
+  for (int device = 0; device < kMaxDevices; ++device) {
+    const c10::Device place = place_of(device);
+    if (!place.is_cpu() && std::find(found.begin(), found.end(), place) == found.end()) found.push_back(place);
+  }
+  return found;
 }
 
 }  // namespace trireme

@@ -6,6 +6,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/TensorOptions.h>
 
+#include <memory>
 #include <vector>
 
 namespace trireme {
@@ -54,6 +55,22 @@ at::TensorOptions on_worker(at::ScalarType type);
 
 /// Returns when this thread's device has computed all that this thread asked of it. At once on the CPU.
 void await_device();
+
+/// A moment in the work of this thread's device. On the CPU it is now; on a GPU it is when all that this thread has
+/// asked for so far is computed. Making one does not wait. (Devices of tests wait: they have no events.)
+class DeviceMoment {
+ public:
+  DeviceMoment();
+  /// Waits for this moment. `earlier` is a moment of the same device.
+  double seconds_since(const DeviceMoment& earlier) const;
+
+ private:
+  double seconds_ = 0;           // of the steady clock, on the CPU
+  std::shared_ptr<void> event_;  // on a GPU
+};
+
+/// Returns the GPUs on which devices of this process are placed now, each once; empty: all compute on the CPU.
+std::vector<c10::Device> placed_gpus();
 
 /// True if the host can read and write the tensor's memory.
 inline bool on_host(const at::Tensor& tensor) { return tensor.device().is_cpu(); }

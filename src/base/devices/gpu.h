@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -27,5 +28,13 @@ std::string cuda_versions();
 /// Attributes each block of libtorch's CUDA allocator to the device and the category of the thread that requests it
 /// (base/memory.h). Idempotent. Does nothing without CUDA.
 void install_gpu_memory_accounting();
+
+/// Records an event in the current stream of this thread's GPU. Requires CUDA.
+std::shared_ptr<void> record_gpu_event();
+/// Waits for `end`. Returns the seconds between the two events, which are of one GPU.
+double gpu_seconds_between(const std::shared_ptr<void>& begin, const std::shared_ptr<void>& end);
+
+/// Gives memory that libtorch keeps for later back to the GPUs, so that other processes can have it.
+void release_kept_gpu_memory();
 
 }  // namespace trireme
