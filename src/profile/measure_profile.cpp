@@ -122,7 +122,8 @@ ProfileReport extend_profile(Profile& profile, const LayerSites& sites, const Pr
     }
     progress(name_of(unit));
     const double started = steady_seconds();
-    MeasuredGroup& group = groups.emplace_back(name_of(unit), unit.requests);
+    MeasuredGroup& group =
+        groups.emplace_back(MeasuredGroup{.name = name_of(unit), .requests = unit.requests, .measured = {}});
     group.measured = measure_layers(sites, unit.requests, {.split = 1}, request.threads);
     group.seconds = steady_seconds() - started;
     double call_seconds = 0;

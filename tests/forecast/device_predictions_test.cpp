@@ -19,8 +19,7 @@
 namespace trireme::test_support {
 namespace {
 
-class DevicePredictionsTest : public ::testing::Test {
- protected:
+struct DevicePredictionsTest : ::testing::Test {
   DevicePredictionsTest() {
     test::install_strict_device();
     experiment.file = "tiny.toml";
