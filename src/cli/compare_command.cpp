@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/counted.h"
+#include "base/devices/gpu.h"
 #include "base/json_file.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -276,6 +277,7 @@ int run_compare(const CompareOptions& options) {
              [&] { predictions.emplace(experiment, model, data, options.prediction); });
     try_steps(experiment, model, data, *predictions, progress);
     settle_predictions(jobs, known, experiment, model, data, *predictions, options, folder, progress);
+    release_kept_gpu_memory();  // the rows are other processes, on the same GPUs
   }
   run_jobs(jobs, known, options, experiment, progress, folder, forks, result);
   if (predictions)

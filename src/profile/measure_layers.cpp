@@ -299,7 +299,6 @@ std::vector<LayerMeasurement> measure_layers(const LayerSites& sites, const std:
     Turn({settings.data() + begin, end - begin}, repetitions, threads, {results.data() + begin, end - begin}).run();
     begin = end;
   }
-  if (devices.gpus > 0) release_kept_gpu_memory();
   return results;
 }
 
