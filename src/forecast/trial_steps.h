@@ -33,7 +33,8 @@ class TrialSteps {
   };
 
   /// The references must outlive this object. `loading`: CostSource::loading. `devices`: the numbers of workers that
-  /// matter. The largest of them is tried, and the largest number up to it that has a core for each thread.
+  /// matter. The largest of them is tried, and the largest number up to it that has a core for each thread,
+  /// or a GPU for each worker.
   TrialSteps(const RunSpec& experiment, const Model& model, const ProfiledCosts& layers, double loading,
              const std::vector<int>& devices);
 

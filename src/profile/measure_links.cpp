@@ -169,7 +169,7 @@ GroupMeasurement measure_group(int workers) {
       std::vector<Tensors> sets;
       while (sets.size() < cold_sets(2 * bytes)) sets.emplace_back(bytes, workers);
       for (const auto& [name, call] : operations()) {
-        const Operation& operation = call;  // a lambda of C++20 may capture it in all compilers
+        const Operation& operation = call;  // clang 14 cannot capture a structured binding
         const double seconds =
             time_calls(*group, calls_of(bytes), own_cores, [&](size_t n) { operation(*group, sets[n % sets.size()]); });
         note(name, bytes, seconds / (name == "send" ? 2 : 1));
