@@ -83,6 +83,11 @@ foreach(header fmt/format.h google/protobuf/message.h nlohmann/json.hpp)
 endforeach()
 target_include_directories(trireme_torch SYSTEM INTERFACE "${PROJECT_BINARY_DIR}/system_headers")
 target_include_directories(trireme_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+# The libtorch of a PyTorch installation exports functions of std::filesystem that crash in programs of other compilers.
+# The standard library must come first in a program's list of libraries, so that its functions are the ones called.
+if("stdc++" IN_LIST CMAKE_CXX_IMPLICIT_LINK_LIBRARIES)
+  target_link_libraries(trireme_torch INTERFACE stdc++)
+endif()
 target_link_libraries(trireme_torch INTERFACE ${TORCH_LIBRARIES} Threads::Threads)
 separate_arguments(torch_flags NATIVE_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(trireme_torch INTERFACE ${torch_flags})

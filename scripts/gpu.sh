@@ -3,7 +3,7 @@
 # Usage: scripts/gpu.sh [BUILD_FOLDER]   (default: build-gpu)
 # PYTHON names the interpreter whose PyTorch brings the libtorch (default: python3). TRIREME_BUILT=1 takes the folder as it is and builds nothing.
 # ROUNDS: alternations of each measurement (default 3). PARTS: the test programs to run, without _test (default: those that train on a device under test).
-# TEST_SECONDS: limit of each test program (default 900).
+# TEST_SECONDS: limit of each test program (default 900). JOBS: test programs at the same time (default 4).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${1:-build-gpu} python=${PYTHON:-python3} rounds=${ROUNDS:-3}
@@ -36,9 +36,9 @@ print(f"{p.name}, {p.total_memory / 2**30:.0f} GiB; CUDA {torch.version.cuda}, c
   echo "| program | tests passed | tests failed | exit code (124: time limit) |"
   echo "|---|---|---|---|"
 } > "$report"
-failed=0  # four at once: each waits for the host most of the time
+failed=0  # several at once: each waits for the host most of the time
 # shellcheck disable=SC2016
-printf '%s\n' "${parts[@]}" | TRIREME_TEST_DEVICE=cuda xargs -P 4 -I{} sh -c \
+printf '%s\n' "${parts[@]}" | TRIREME_TEST_DEVICE=cuda xargs -P "${JOBS:-4}" -I{} sh -c \
   'code=0; timeout "$1" "$2/tests/{}_test" > "$3.{}" 2>&1 || code=$?; echo $code > "$3.{}.code"; exit $((code != 0))' \
   sh "${TEST_SECONDS:-900}" "$build" "$report" || failed=1
 for part in "${parts[@]}"; do

@@ -75,9 +75,6 @@ void check_agreement_checkpoints(const RunSpec& experiment, const TaskData& data
   const auto refuse = [&](std::string why, std::string next) {
     fail_user({where, plan.name, std::move(why), std::move(next)});
   };
-  if (experiment.device == c10::DeviceType::CUDA)  // docs/gpu.md: a test of it crashed on a GPU
-    refuse("states of replicas that agree are not saved from GPUs yet",
-           "leave checkpoints out, or write device = \"cpu\"");
   const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
   if (serves && !update->server())
     refuse("only its clients have the weights: there is no parameter server that could save them",
