@@ -112,6 +112,8 @@ InstructionCost InstructionCosts::compute(int rank, const Instruction& i, int64_
     else cost.demand.fixed += options_.overhead;
     cost.computing += options_.overhead;
   }
+  for (Share& share : cost.demand.shares)
+    if (links_.pools()[size_t(share.pool)].kind == Pool::Kind::cores) share.users *= options_.replicas;
   return cost;
 }
 

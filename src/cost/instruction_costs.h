@@ -29,6 +29,7 @@ struct InstructionCostOptions {
   /// By rank: factor on its compute time. The additional time does not keep a core busy. Empty: 1 for all.
   std::vector<double> slowness = {};
   double sharing = 1;  ///< factor on the layers' crowding, where more workers than cores take turns
+  int replicas = 1;    ///< programs equal to this one, it included, that share its pools of cores at the same time
 };
 
 /// The cost of one instruction on one rank.

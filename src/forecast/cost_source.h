@@ -28,6 +28,7 @@ struct CostSource {
   /// must be reduced too.
   std::vector<double> slowness = {};
   double sharing = 1;  ///< factor on the layers' crowding: more workers than cores take turns (StepFactors::sharing)
+  int replicas = 1;    ///< programs equal to the predicted one that compute on the same cores at the same time
 };
 
 /// Returns how many of the machine's cores, or of its GPUs, the experiment's workers would use at the same time if

@@ -128,6 +128,7 @@ RunResult inner_row(const RunSpec& experiment, const Model& model, const Plan& p
   one.private_replicas = false;
   CostSource shared = source;
   shared.shares_memory = true;
+  if (!experiment.replicas.clock) shared.replicas = plan.replicas;  // in modelled time each has machines of its own
   return predict_program(one, model, plan.inner(), shared, {.steps = options.steps, .timeline = options.timeline}).row;
 }
 

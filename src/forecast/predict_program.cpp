@@ -146,7 +146,8 @@ ProgramPrediction predict_program(const RunSpec& experiment, const Model& model,
                                       .batch_norm = experiment.batch_norm,
                                       .loading = source.loading,
                                       .slowness = source.slowness,
-                                      .sharing = source.sharing};
+                                      .sharing = source.sharing,
+                                      .replicas = source.replicas};
   if (many) cost_options.representatives = representatives(program, source.cluster, experiment.batch);
   InstructionCosts costs(program, model, source.cluster, *source.layers, *source.links, cost_options);
   const bool long_list = many && program.greatest_lag == 0;

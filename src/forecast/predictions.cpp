@@ -215,7 +215,7 @@ std::string Predictions::compared_with(const std::vector<RunResult>& rows) const
   std::vector<double> ratios;
   for (const RunResult& row : rows)
     if (row.status == RunStatus::ok && !row.oversubscribed && row.predicted && row.step_seconds)
-      ratios.push_back(row.step_seconds->median / row.predicted->step_seconds);
+      ratios.push_back(*step_beside_prediction(row) / row.predicted->step_seconds);
   if (ratios.empty() || !measured_layers()) return "";
   return fmt::format("steps took {:.2f} times as long as predicted (median of {})", spread_of(ratios).median,
                      counted(int64_t(ratios.size()), "row"));

@@ -14,4 +14,9 @@ const char* name_of(RunStatus status) {
   return "unknown";
 }
 
+std::optional<double> step_beside_prediction(const RunResult& row) {
+  if (!row.step_seconds) return std::nullopt;
+  return row.replicas && row.step_seconds->mean ? row.step_seconds->mean : row.step_seconds->median;
+}
+
 }  // namespace trireme

@@ -23,6 +23,8 @@ const char* name_of(RunStatus status);  ///< "ok", "failed", "timed out", "does 
 /// Times of the steps after warm-up. Everything that ranks rows by speed uses the median, or follows from it.
 struct StepSeconds {
   double median = 0, p10 = 0, p90 = 0;
+  /// Under an update policy: samples of a step of all replicas / samples_per_second. Older files have none.
+  std::optional<double> mean = {};
 };
 
 /// One of several runs of a row.
@@ -119,7 +121,7 @@ struct RunResult {
   std::vector<RepeatReport> repeats;    ///< the runs of a row that was run several times, in order; else empty
   std::optional<double> epoch_seconds;  ///< samples of an epoch / samples_per_second
   /// Samples of a step / its median time. Under an update policy: all samples / the time of the whole run, because
-  /// replicas step on their own and exchange between steps.
+  /// replicas step on their own and exchange between steps; in real time without the first steps (warmup_steps()).
   std::optional<double> samples_per_second;
   std::optional<double> scaling_efficiency;  ///< throughput / (devices x throughput of "single"); set by compare
   std::vector<double> busy_share;            ///< per device: share of step time spent computing
@@ -150,6 +152,10 @@ struct RunResult {
   /// The plan's schedule with nominal times (forecast/drawing.h); null if there is one stage and one micro-batch.
   std::shared_ptr<const nlohmann::json> schedule;
 };
+
+/// Returns the measured time to which the row's predicted time per step is compared: the median, or under an update
+/// policy the mean, because only some of its steps exchange or wait. nullopt: no steps were measured.
+std::optional<double> step_beside_prediction(const RunResult& row);
 
 /// A whole experiment: `compare` has several rows, `train` one.
 struct ExperimentResult {

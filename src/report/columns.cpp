@@ -188,7 +188,7 @@ void add_predictions(const ExperimentResult& result, Builder& table, bool only_i
     if (!row.predicted) return "";
     std::string text = significant(row.predicted->step_seconds / scale.size);
     if (!row.step_seconds) return text;
-    return fmt::format("{} ({:+.0f} %)", text, 100 * (row.predicted->step_seconds / row.step_seconds->median - 1));
+    return fmt::format("{} ({:+.0f} %)", text, 100 * (row.predicted->step_seconds / *step_beside_prediction(row) - 1));
   });
 }
 

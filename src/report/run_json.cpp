@@ -67,7 +67,9 @@ void each_field(auto& fields, Is<RoundRecord> auto& r) {
          "refused_clients", r.refused_clients, "clipped", r.clipped, "late", r.late, "samples", r.samples);
 }
 
-void each_field(auto& fields, Is<StepSeconds> auto& s) { fields("median", s.median, "p10", s.p10, "p90", s.p90); }
+void each_field(auto& fields, Is<StepSeconds> auto& s) {
+  fields("median", s.median, "p10", s.p10, "p90", s.p90, "mean", s.mean);
+}
 
 void each_field(auto& fields, Is<RepeatReport> auto& r) {
   fields("step_seconds", r.step_seconds, "epoch_seconds", r.epoch_seconds);

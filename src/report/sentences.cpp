@@ -61,7 +61,7 @@ std::string accuracy_of_predictions(const ExperimentResult& result) {
   if (result.simulated.empty())
     for (const RunResult& row : result.rows)
       if (row.predicted && row.step_seconds)
-        errors.push_back(std::abs(row.predicted->step_seconds / row.step_seconds->median - 1));
+        errors.push_back(std::abs(row.predicted->step_seconds / *step_beside_prediction(row) - 1));
   if (errors.empty()) return "";
   const auto near = std::count_if(errors.begin(), errors.end(), [&](double e) { return e <= kNear; });
   return fmt::format(
@@ -149,8 +149,9 @@ std::vector<std::string> sentences_of_row(const ExperimentResult& result) {
     text += fmt::format("{} test loss {} at the end", row.test->main() ? " and" : ",", loss_text(row.test->loss));
   else if (!row.curve.empty()) text += fmt::format(", loss {} in the last step", loss_text(row.curve.back().loss));
   if (result.simulated.empty() && row.predicted && row.step_seconds && row.predicted->step_seconds > 0)
-    text += fmt::format("; a step takes {:.2f} times the predicted {}",
-                        row.step_seconds->median / row.predicted->step_seconds, time_text(row.predicted->step_seconds));
+    text +=
+        fmt::format("; a step takes {:.2f} times the predicted {}",
+                    *step_beside_prediction(row) / row.predicted->step_seconds, time_text(row.predicted->step_seconds));
   if (row.to_target)
     text += fmt::format("; {} was reached after {}", target_in_words(row), time_text(row.to_target->seconds));
   else if (row.target && row.test) text += fmt::format("; {} was not reached", target_in_words(row));

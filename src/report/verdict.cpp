@@ -205,7 +205,7 @@ std::string prediction_clause(const std::vector<const RunResult*>& rows) {
   double most = 0;
   for (const RunResult* row : rows) {
     if (!row->predicted || !row->step_seconds || !(row->predicted->step_seconds > 0)) continue;
-    const double ratio = row->step_seconds->median / row->predicted->step_seconds;
+    const double ratio = *step_beside_prediction(*row) / row->predicted->step_seconds;
     const double factor = std::max(ratio, 1 / ratio);
     if (!(factor > kFarOff) || !std::isfinite(factor)) continue;
     far.push_back(row);

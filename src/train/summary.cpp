@@ -52,6 +52,7 @@ void Summary::go_on_from(int64_t samples, double seconds, int64_t step, int64_t 
 std::optional<CurvePoint> Summary::add_replica_step(const StepRecord& entry) {
   const double end = entry.end(), loss = entry.loss_sum();
   steps_.push_back(end - replicas_.last_end[size_t(entry.replica)]);
+  replicas_.of_step.push_back(entry.replica);
   replicas_.last_end[size_t(entry.replica)] = end;
   seconds_ = std::max(seconds_, end);
   samples_ += entry.samples;
@@ -165,6 +166,15 @@ void Summary::write(RunResult& result) const {
   result.bytes_per_step = bytes_ / devices_ / int64_t(steps.size());
 }
 
+/// Returns the seconds of the steps without the first `skipped` of each replica.
+std::vector<double> Summary::replica_steps(int64_t skipped) const {
+  std::vector<int64_t> made(replicas_.last_end.size());
+  std::vector<double> steps;
+  for (size_t i = 0; i < steps_.size(); ++i)
+    if (++made[size_t(replicas_.of_step[i])] > skipped) steps.push_back(steps_[i]);
+  return steps;
+}
+
 void Summary::write(std::span<const HubCounts> counts, RunResult& result) const {
   write_curve(result);
   const double seconds = result.evaluations.empty()
@@ -172,10 +182,14 @@ void Summary::write(std::span<const HubCounts> counts, RunResult& result) const 
                              : std::max(seconds_, result.evaluations.back().seconds);  // including the last exchange
   const double own_seconds = seconds - replicas_.seconds_before;
   if (steps_.empty() || own_seconds <= 0) return;
-  result.step_seconds = step_seconds_of(steps_);
-  result.measured_steps = steps_;
+  // In modelled time first steps take no longer than others.
+  const int64_t points = int64_t(curve_.size()), skipped = experiment_.replicas.clock ? 0 : warmup_steps(points);
+  result.measured_steps = replica_steps(skipped);
+  result.step_seconds = step_seconds_of(result.measured_steps);
   // Replicas step on their own, wait for each other and exchange between steps: only the whole run has a throughput.
-  result.samples_per_second = double(samples_) / seconds;
+  const CurvePoint begin = skipped > 0 ? curve_[size_t(skipped - 1)] : CurvePoint{};
+  result.samples_per_second = double(samples_ - begin.samples) / (seconds - begin.seconds);
+  result.step_seconds->mean = double(experiment_.batch) / *result.samples_per_second;
   const auto reported = [](const HubCounts& c) { return c.compute_seconds > 0; };
   // Processes that were lost before they reported anything.
   if (std::none_of(counts.begin(), counts.end(), reported)) return;

@@ -50,8 +50,10 @@ class Summary {
     int open = 0;                  ///< steps in the curve's next point
     int64_t open_samples = 0;
     double open_loss = 0;
+    std::vector<int> of_step = {};  ///< the replica that made the step, by place in steps_
   };
   std::optional<CurvePoint> add_replica_step(const StepRecord& entry);
+  std::vector<double> replica_steps(int64_t skipped) const;
   void write_curve(RunResult& result) const;
 
   const Experiment& experiment_;

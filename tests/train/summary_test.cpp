@@ -225,6 +225,33 @@ TEST(Summary, ThroughputFollowsFromTheMedianStep) {
   EXPECT_DOUBLE_EQ(*result.epoch_seconds, 100 / 4.5);
 }
 
+/// The first steps of replicas take long in real time, and some of the others exchange.
+TEST(Summary, ReplicasLeaveTheirFirstStepsOutInRealTime) {
+  Experiment experiment;
+  experiment.batch = 10;
+  for (const bool modelled : {false, true}) {
+    SCOPED_TRACE(modelled);
+    if (modelled) experiment.replicas.clock.emplace();
+    Summary summary(experiment, kGoal, 2, 120, 10, 6, /*replicas=*/2);
+    for (int64_t step = 1; step <= 6; ++step)
+      for (int replica = 0; replica < 2; ++replica) {
+        const double seconds = step == 1 ? 100 : step % 2 == 0 ? 1 : 3;
+        const double end = step == 1 ? 100 : 100 + 2 * double(step - 1) - (step % 2 == 0 ? 1 : 0);
+        StepRecord entry{.step = step, .outcomes = {outcome(end - seconds, end, 1)}, .replica = replica, .samples = 5};
+        summary.add_step(entry, 5);
+      }
+    RunResult result;
+    HubCounts counts;
+    counts.compute_seconds = 1;
+    summary.write(std::vector{counts, counts}, result);
+    ASSERT_TRUE(result.step_seconds && result.samples_per_second);
+    EXPECT_EQ(result.measured_steps.size(), modelled ? 12u : 8u);  // two of six are left out
+    EXPECT_DOUBLE_EQ(result.step_seconds->mean.value(), modelled ? 109.0 / 6 : 2.0);
+    EXPECT_DOUBLE_EQ(*result.samples_per_second, modelled ? 60 / 109.0 : 40 / 8.0);
+    EXPECT_EQ(step_beside_prediction(result), result.step_seconds->mean);
+  }
+}
+
 /// Steps of workers overlap: a step lasts from the end of the one before, without the time of evaluations.
 TEST(Summary, StepSecondsLeaveEvaluationsOut) {
   Experiment experiment;

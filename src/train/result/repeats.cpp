@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/median.h"
 #include "profile/profile.h"
@@ -27,9 +28,12 @@ void set_times(const std::vector<const RunResult*>& timed, const StepSeconds& to
   const double epoch = row.replicas                   ? median(epochs)
                        : row.step_seconds->median > 0 ? *row.epoch_seconds * together.median / row.step_seconds->median
                                                       : *row.epoch_seconds;
+  const double before = *row.samples_per_second;
   if (epoch > 0) row.samples_per_second = *row.samples_per_second * *row.epoch_seconds / epoch;
   row.epoch_seconds = epoch;
+  const std::optional<double> mean = row.step_seconds->mean;
   row.step_seconds = together;
+  if (row.replicas && mean) row.step_seconds->mean = *mean * before / *row.samples_per_second;
 }
 
 /// The warnings of all runs that count, each once.
@@ -47,7 +51,8 @@ std::vector<std::string> joined_warnings(const std::vector<RunResult>& runs) {
 
 StepSeconds step_seconds_of(const std::vector<double>& steps) {
   const Spread spread = spread_of(steps);
-  return {.median = spread.median, .p10 = spread.p10, .p90 = spread.p90};
+  const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / double(steps.size());
+  return {.median = spread.median, .p10 = spread.p10, .p90 = spread.p90, .mean = mean};
 }
 
 RunResult merged_repeats(const std::vector<RunResult>& runs) {
