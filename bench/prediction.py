@@ -2,10 +2,12 @@
 model and number of workers, and takes both numbers of a row as that command prints them. Writes the table to stdout and, with --json, every
 case to a file.
 
-    bench/prediction.py [--repeat 3] [--steps 20] [--models mlp,lstm] [--json matrix.json] [--check]
+    bench/prediction.py [--repeat 3] [--steps 20] [--models mlp,lstm] [--policies] [--json matrix.json] [--check]
 
 The predictions come from a profile that the command makes before the rows run. Nothing is fitted to the rows, and nothing is merged: a row's
 time is the median of its steps over all its runs, which take turns with the other rows' (--repeat).
+
+--policies: replicas under update policies instead of plans. Their measured step is the time of an epoch divided by its steps.
 
 TRIREME_DATA names the folder with the data, if they are not where `trireme data get` puts them.
 
@@ -64,6 +66,7 @@ strategies = {strategies}
 """
 HYBRIDS = {2: [], 4: ["data=2,tensor=2", "data=2,pipeline=2,schedule=1f1b,micro_batches=4", "tensor=2,pipeline=2,micro_batches=4"]}
 BASIC = ["data", "tensor", "gpipe", "1f1b"]
+POLICIES = ["local-sgd,every=4 steps", "diloco,every_steps=4", "async-average", "easgd,period=4"]
 
 
 def write_experiment(folder, name, strategies):
@@ -101,7 +104,8 @@ def compare(trireme, experiment, workers, profile, steps, repeat):
 def cases(args, folder):
     for name in args.models.split(","):
         for workers in (2, 4):
-            experiment = write_experiment(folder, name, (["single"] if workers == 2 else []) + BASIC + HYBRIDS[workers])
+            strategies = (["single"] if workers == 2 else []) + (POLICIES if args.policies else BASIC + HYBRIDS[workers])
+            experiment = write_experiment(folder, name, strategies)
             profile = os.path.join(args.profiles or folder, f"{name}.profile.json")
             for row in compare(args.trireme, experiment, workers, profile, args.steps or MODELS[name][1], args.repeat):
                 if row["status"] != "ok":
@@ -112,10 +116,11 @@ def cases(args, folder):
 
 def case_of(name, row):
     seconds, predicted = row["step_seconds"], row["predicted"]
+    measured = seconds["mean" if row["replicas"] else "median"]
     memory = max(use["peak"] for use in row["memory_bytes"])
-    case = {"model": name, "strategy": row["name"], "workers": row["devices"], "measured": seconds["median"],
+    case = {"model": name, "strategy": row["name"], "workers": row["devices"], "measured": measured,
             "scatter": seconds["p90"] / seconds["p10"], "predicted": predicted["step_seconds"],
-            "error": predicted["step_seconds"] / seconds["median"] - 1, "memory": memory,
+            "error": predicted["step_seconds"] / measured - 1, "memory": memory,
             "memory_error": predicted["peak_memory_bytes"] / memory - 1}
     print(f"{name:14} {case['strategy']:44} {case['workers']}  measured {case['measured'] * 1e3:8.2f} ms (scatter {case['scatter']:4.2f})  "
           f"predicted {case['predicted'] * 1e3:8.2f} ms  {case['error'] * 100:+6.1f} %  memory {memory / 2**20:8.2f} MiB "
@@ -151,6 +156,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trireme", default=os.path.join(ROOT, "build", "trireme"))
     parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--policies", action="store_true")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--profiles", help="folder with NAME.profile.json of what was measured before (default: measured anew)")

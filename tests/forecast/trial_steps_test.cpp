@@ -101,13 +101,13 @@ TEST_F(TrialStepsTest, ReplicasShareCores) {
   const int cores = inspect_machine(false).cores, most = 2 * cores;
   if (most > 16) GTEST_SKIP() << "a machine of many cores: the batch is too small for twice as many replicas";
   experiment.length = {100, Length::Unit::steps};
-  experiment.batch = 16 * most;
+  experiment.batch = int64_t{16} * most;
   Predictions predictions(experiment, *model, data, known);
   const auto step = [&](int replicas) {
     const Plan plan = predictions.plan("local-sgd,every=100 steps", replicas);
     CostSource source = predictions.source(plan);
     RunSpec alike = experiment;  // 16 samples for each replica
-    alike.batch = 16 * replicas;
+    alike.batch = int64_t{16} * replicas;
     return predict(alike, *model, plan, source, {.timeline = false, .drawing = false}).predicted->step_seconds;
   };
   predictions.settle([&] { step(cores), step(most); });
