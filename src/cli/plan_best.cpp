@@ -107,11 +107,14 @@ void require_price(const Experiment& experiment, const CostSourceOptions& source
 void say(const std::string& text) { std::cerr << wrap_lines(text, columns_of_output(STDERR_FILENO, 0)); }
 
 void explain(const PlanRequest& request, const BestPlan& best, const std::string& currency) {
-  const RatedPlan &rated = best.finalists.front().rated, &formulas = *best.answer.best;
+  const RatedPlan& rated = best.finalists.front().rated;
+  PlanAnswer known = best.answer;
+  if (!best.answer_fits) known.best = rated;
+  const RatedPlan& formulas = *known.best;
   if (formulas.objective != rated.objective)
     say(fmt::format("effect of changes on the formula's best plan, {} ({}):\n", formulas.plan.in_short(request.model),
                     amount_in_words(formulas.objective, request.objective, currency)));
-  for (const WhatIf& change : what_if(request, best.answer))
+  for (const WhatIf& change : what_if(request, known))
     say(if_in_words(change, formulas, request.objective, currency, request.model));
 }
 

@@ -127,8 +127,14 @@ std::vector<std::pair<std::string, std::vector<const RunResult*>>> by_clocks(con
 /// "data on 2 devices: 6.72 ms per step, test accuracy 98.7 %", or why the row did not end normally.
 std::string headline_of_row(const ExperimentResult& result) {
   const RunResult& row = result.rows.front();
-  if (row.status != RunStatus::ok)
-    return fmt::format("{}: {}{}", row_name(row), name_of(row.status), row.reason.empty() ? "" : ": " + row.reason);
+  if (row.status != RunStatus::ok) {
+    std::string text =
+        fmt::format("{}: {}{}", row_name(row), name_of(row.status), row.reason.empty() ? "" : ": " + row.reason);
+    if (row.checkpoints && row.checkpoints->newest_step > 0)
+      text += fmt::format("; the same command with --resume and this folder goes on after step {}",
+                          row.checkpoints->newest_step);
+    return text;
+  }
   std::vector<std::string> facts;
   const std::string by = result.simulated.empty() ? by_clock(clock_of(row)) : " by prediction";
   if (row.replicas && row.epoch_seconds) facts.push_back(time_text(*row.epoch_seconds) + " per epoch" + by);

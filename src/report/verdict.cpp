@@ -92,9 +92,9 @@ std::string why_too_close(const Verdict& verdict, const char* times) {
   if (without.empty())
     return fmt::format("their {} overlap by more than {:.0f} % ({})", times, 100 * kWideOverlap, range_of(verdict));
   const bool one = without.size() == 1;
-  return fmt::format("{} ran once (no spread is known), and {} within {:.1f} % of the other rows' {} ({})",
-                     names_of(without), one ? "its time lies" : "their times lie", 100 * kEqual, times,
-                     range_of(verdict));
+  return fmt::format(
+      "{} ran once (no spread is known), and {} within the other rows' {} ({}) or less than {:.1f} % outside",
+      names_of(without), one ? "its time lies" : "their times lie", times, range_of(verdict), 100 * kEqual);
 }
 
 /// States by how much the fastest measured row is ahead of the next one.
@@ -313,7 +313,11 @@ std::vector<std::string> doubts(const ExperimentResult& result) {
   std::vector<const RunResult*> rows;
   for (const RunResult& row : result.rows)
     if (is_fair(row) && is_real(row)) rows.push_back(&row);
-  for (std::string clause : {scatter_clause(rows), prediction_clause(rows)})
+  std::string few;  // of several rows evidence_of() says it
+  if (rows.size() == 1 && steps_of(*rows.front()) > 0 && steps_of(*rows.front()) < kFewSteps)
+    few = fmt::format("{} {} too few for a firm result (--steps {} or more)", counted(steps_of(*rows.front()), "step"),
+                      steps_of(*rows.front()) == 1 ? "is" : "are", kFewSteps);
+  for (std::string clause : {few, scatter_clause(rows), prediction_clause(rows)})
     if (!clause.empty()) clauses.push_back(std::move(clause));
   return clauses;
 }

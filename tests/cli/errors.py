@@ -46,7 +46,9 @@ class Flags(CliTest):
                 ("measure-epochs e.toml --batch-size 64", "write --batches 64"),
                 ("train e.toml --strategy 1f1b", "write --plan 1f1b"),
                 ("compare e.toml --strategy 1f1b", "write --strategies 1f1b"),
-                ("train e.toml --num-gpus 4", "write --devices 4"),
+                ("train e.toml --num-gpus 4", "write --device cuda --devices 4"),
+                ("compare e.toml --workers 2", "write --devices 2"),
+                ("train e.toml --num-workers 2", "write --set data.workers=2"),
                 ("launch --nproc 4 train e.toml", "write -n 4 before train"),
                 ("plan best e.toml --gpus e.toml", "write --devices N"),
                 ("serve e.toml --gpus 2", "write --spawn 2"))], data=False)

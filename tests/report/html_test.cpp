@@ -61,6 +61,10 @@ TEST(Html, BeginsWithTheVerdict) {
   one.rows[0].status = RunStatus::failed;
   one.rows[0].reason = "rank 1 died";
   EXPECT_NE(html_report(one).find("<strong>data on 2 devices: failed: rank 1 died</strong>"), std::string::npos);
+  one.rows[0].checkpoints = CheckpointReport{.written = 2, .newest_step = 40};
+  EXPECT_NE(html_report(one).find("<strong>data on 2 devices: failed: rank 1 died; the same command with --resume and "
+                                  "this folder goes on after step 40</strong>"),
+            std::string::npos);
 }
 
 /// Every link of the jump list leads to a section.

@@ -144,8 +144,8 @@ TEST(Verdict, OfRowsWithoutASpreadSaysNoOverlap) {
   result.rows[0].epoch_seconds = 12.1;
   std::string text = words_of(result);
   EXPECT_HAS(text,
-             "local-sgd on 2 devices ran once (no spread is known), and its time lies within 0.5 % of the other rows' "
-             "epochs (10th to 90th percentile);");
+             "local-sgd on 2 devices ran once (no spread is known), and its time lies within the other rows' epochs "
+             "(10th to 90th percentile) or less than 0.5 % outside;");
   EXPECT_LACKS(text, "overlap");
   result.rows[0].epoch_seconds = 20;
   text = words_of(result);
@@ -228,6 +228,14 @@ TEST(Doubts, NameRowsWhoseStepsScatter) {
   result.rows[1].oversubscribed = false;
   result.rows[1].backend = "virtual";
   EXPECT_TRUE(doubts(result).empty()) << "no program disturbs a modelled clock";
+}
+
+TEST(Doubts, NameAnOnlyRowOfFewSteps) {
+  ExperimentResult result = result_of({row_of("data", 2, 10, 9.5, 11)});
+  result.rows[0].curve = {CurvePoint{.step = 12}};
+  EXPECT_EQ(join(doubts(result), " "), "12 steps are too few for a firm result (--steps 20 or more)");
+  result.rows[0].curve = {CurvePoint{.step = 20}};
+  EXPECT_TRUE(doubts(result).empty());
 }
 
 TEST(Doubts, NamePredictionsThatAreFarOff) {
