@@ -314,9 +314,10 @@ std::vector<std::string> doubts(const ExperimentResult& result) {
   for (const RunResult& row : result.rows)
     if (is_fair(row) && is_real(row)) rows.push_back(&row);
   std::string few;  // of several rows evidence_of() says it
-  if (rows.size() == 1 && steps_of(*rows.front()) > 0 && steps_of(*rows.front()) < kFewSteps)
-    few = fmt::format("{} {} too few for a firm result (--steps {} or more)", counted(steps_of(*rows.front()), "step"),
-                      steps_of(*rows.front()) == 1 ? "is" : "are", kFewSteps);
+  if (const int64_t steps = rows.size() == 1 ? steps_of(*rows.front()) : 0; steps > 0 && steps < kFewSteps) {
+    const std::string longer = rows.front()->replicas ? "" : fmt::format(" (--steps {} or more)", kFewSteps);
+    few = fmt::format("{} {} too few for a firm result{}", counted(steps, "step"), steps == 1 ? "is" : "are", longer);
+  }
   for (std::string clause : {few, scatter_clause(rows), prediction_clause(rows)})
     if (!clause.empty()) clauses.push_back(std::move(clause));
   return clauses;

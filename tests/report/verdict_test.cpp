@@ -234,6 +234,8 @@ TEST(Doubts, NameAnOnlyRowOfFewSteps) {
   ExperimentResult result = result_of({row_of("data", 2, 10, 9.5, 11)});
   result.rows[0].curve = {CurvePoint{.step = 12}};
   EXPECT_EQ(join(doubts(result), " "), "12 steps are too few for a firm result (--steps 20 or more)");
+  result.rows[0].replicas = ReplicaReport{.replicas = 2};
+  EXPECT_EQ(join(doubts(result), " "), "12 steps are too few for a firm result") << "policies may refuse --steps";
   result.rows[0].curve = {CurvePoint{.step = 20}};
   EXPECT_TRUE(doubts(result).empty());
 }
