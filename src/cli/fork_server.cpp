@@ -12,9 +12,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "trireme/error.h"
 
@@ -81,17 +81,7 @@ bool prepare(const ForkCommand& command) {
   if (!prepare(command)) std::_Exit(kNotPrepared);
   auto words = command.text.at("words").get<std::vector<std::string>>();
   words.insert(words.begin(), "trireme");
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  std::exit(run(int(words.size()), argv.data()));
-}
-
-bool has_one_thread() {
-  std::error_code ignored;
-  int threads = 0;
-  for ([[maybe_unused]] const auto& thread : std::filesystem::directory_iterator("/proc/self/task", ignored)) ++threads;
-  return threads == 1;
+  run_and_exit(std::move(words), run);
 }
 
 /// The calling process ends with the one that forked it.

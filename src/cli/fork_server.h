@@ -4,15 +4,13 @@
 
 #include <sys/types.h>
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-namespace trireme {
+#include "cli/forked_program.h"
 
-/// Runs the program with the arguments of its main, and returns its exit code.
-using RunProgram = std::function<int(int argc, char** argv)>;
+namespace trireme {
 
 /// Serves commands from a Unix socket of whole messages (SOCK_SEQPACKET) until its other end is closed: a JSON object
 /// of "words", and if wanted "working_folder" and "environment", with the descriptors of standard output and error.

@@ -166,6 +166,7 @@ void start_ranks(const LaunchOptions& options, const LocalRanks& local, RankGrou
     const int rank = local.first + r;
     MemberStart member{.name = fmt::format("rank {}", rank),
                        .words = {program},
+                       .rank = rank,
                        .host = local.host,
                        .cores = shares[size_t(r)],
                        .own_output = rank == 0,

@@ -15,11 +15,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <utility>
 
 #include "base/cores.h"
 #include "base/seconds.h"
+#include "cli/forked_program.h"
 #include "train/process_rank.h"
 #include "trireme/error.h"
+#include "trireme/program.h"
 
 namespace trireme {
 namespace {
@@ -93,10 +96,12 @@ void RankGroup::start(const MemberStart& start) {
   }
   std::vector<std::string> words = start.words, variables = environment_of(member->start);
   const std::vector<char*> argv = pointers_to(words), envp = pointers_to(variables);
+  const bool in_fork = start.rank && has_one_thread();
+  flush_output();
   const pid_t parent = ::getpid(), child = ::fork();
   if (child < 0)
     fail_run({start.name, "cannot be started", std::strerror(errno), "close other programs and try again"});
-  if (child == 0) {  // only async-signal-safe calls from here on
+  if (child == 0) {  // only async-signal-safe calls from here on, except in a fork without other threads
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(kNotStarted);
     ::setpgid(0, 0);  // Ctrl-C in a terminal goes to the parent, which forwards it once
@@ -106,6 +111,11 @@ void RankGroup::start(const MemberStart& start) {
     ::dup2(output[1], STDERR_FILENO);
     if (!start.cores.empty()) bind_to_cores(start.cores);
     if (member->recorder) ::fcntl(member->recorder->file(), F_SETFD, 0);  // the executed program inherits it
+    if (in_fork) {
+      ::prctl(PR_SET_NAME, fmt::format("trireme-{}", *start.rank).c_str());
+      become_new_process(variables);
+      run_and_exit(std::move(words), run_program);
+    }
     ::execvpe(argv[0], argv.data(), envp.data());
     ::_exit(kNotStarted);
   }

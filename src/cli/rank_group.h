@@ -22,6 +22,9 @@ struct MemberStart {
   std::string name;  ///< "rank 3", "host b"
   /// The program and its arguments; the program is searched on PATH unless it contains a slash.
   std::vector<std::string> words;
+  /// `words` start this program. It then runs in a fork of this process if that has one thread, which saves the time to
+  /// load its libraries. The process is named "trireme-<rank>" (prctl).
+  std::optional<int> rank = {};
   std::vector<std::pair<std::string, std::string>> variables = {};  ///< set in its environment
   std::string host = {};                                            ///< of it, or of the ranks that it starts
   std::vector<int> cores = {};                                      ///< to which it is bound; empty: not bound

@@ -3,7 +3,7 @@ import os
 import signal
 
 from launch import LaunchTest
-from support import BUSY, children_of, json_lines, wait_until
+from support import BUSY, children_of, json_lines, rank_of, wait_until
 
 RUN = ["--set", "elastic=true", "--set", "length=400 steps", "--set", "evaluate_every=50 steps", "--set", "checkpoint.every=20 steps"]
 EXACT = ["--set", "precision=fp64"]
@@ -25,14 +25,8 @@ class Elastic(LaunchTest):
     def group(self, process, size):
         """The ranks of the group that trains now; waits until all are there."""
         def found():
-            try:
-                ranks = {}
-                for pid in children_of(process.pid):
-                    with open(f"/proc/{pid}/environ", encoding="utf-8", errors="replace") as f:
-                        ranks[int(dict(line.split("=", 1) for line in f.read().split("\0") if "=" in line)["RANK"])] = pid
-                return ranks if len(ranks) == size else None
-            except (FileNotFoundError, ProcessLookupError, KeyError):
-                return None
+            ranks = {rank_of(pid): pid for pid in children_of(process.pid)}
+            return ranks if len(ranks) == size and None not in ranks else None
         return wait_until(lambda: found() or (process.poll() is not None and self.fail(process.said())), 30)
 
     def trains_to(self, process, step, folder="o"):

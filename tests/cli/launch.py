@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import support
-from support import BUSY, CliTest, alive, children_of, stop, text_of, wait_until
+from support import BUSY, CliTest, alive, children_of, rank_of, stop, text_of, wait_until
 
 LONG = ["--set", "length=100000 steps", "--set", "evaluate_every=100000 steps"]
 
@@ -72,7 +72,7 @@ class LaunchTest(CliTest):
         """The launcher's ranks; waits until they train."""
         metrics = self.path(folder, "metrics.jsonl")
         self.wait_for(process, lambda: os.path.exists(metrics) and text_of(metrics).count("\n") > 4)
-        return {int(text_of_environment(pid)["RANK"]): pid for pid in children_of(process.pid)}
+        return {rank_of(pid): pid for pid in children_of(process.pid)}
 
     def wait_for(self, process, condition):
         wait_until(lambda: condition() or (process.poll() is not None and self.fail(process.said())), 60)
@@ -271,7 +271,7 @@ class Launch(LaunchTest):
         agents = children_of(process.pid)
         ranks = [rank for agent in agents for rank in children_of(agent)]
         self.assertEqual(len(ranks), 3)
-        victim = next(pid for pid in ranks if text_of_environment(pid)["RANK"] == "2")
+        victim = next(pid for pid in ranks if rank_of(pid) == 2)
         os.kill(victim, signal.SIGKILL)
         self.assertNotEqual(process.wait(12 * BUSY), 0, process.said())
         self.gone(agents + ranks, 1)

@@ -6,7 +6,7 @@ import socket
 import subprocess
 
 import support
-from launch import LONG, LaunchTest, free_port, text_of_environment
+from launch import LONG, LaunchTest, free_port
 from support import BUSY, children_of, json_lines, stop, text_of
 
 SEED = 4
@@ -45,15 +45,15 @@ class Strangers(LaunchTest):
         return process
 
     def test_a_token_of_the_runs_own(self):
-        reach = self.write("reach", '#!/bin/sh\nshift\nexec sh -c "$*"\n')
+        reach = self.write("reach", '#!/bin/sh\nshift\ntee -a ../tokens | sh -c "$*"\n')  # an agent reads the token from its input
         os.chmod(reach, 0o755)
         process = self.launch("--hosts", "127.0.0.1:1,127.0.0.2:1", "--ssh", reach, "train", "e.toml", "--out", "o", *LONG)
         self.wait_for(process, lambda: os.path.exists(self.path("o", "metrics.jsonl")))
-        agents = children_of(process.pid)
+        agents = [agent for shell in children_of(process.pid) for agent in children_of(shell)]
         ranks = [rank for agent in agents for rank in children_of(agent)]
-        tokens = {text_of_environment(pid)["TRIREME_TOKEN"] for pid in ranks}
-        self.assertEqual((len(ranks), len(tokens)), (2, 1))
-        token = tokens.pop()
+        tokens = text_of(self.path("..", "tokens")).split()
+        self.assertEqual((len(ranks), len(tokens), len(set(tokens))), (2, 2, 1))
+        token = tokens[0]
         self.assertGreaterEqual(len(token), 32)
         for pid in [process.pid, *agents, *ranks]:
             self.assertNotIn(token, text_of(f"/proc/{pid}/cmdline"))

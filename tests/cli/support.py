@@ -157,6 +157,15 @@ def children_of(pid):
         return [int(word) for word in f.read().split()]
 
 
+def rank_of(pid):
+    """Rank of a process that trireme launch started, which it is named after; None if it is none, or has ended."""
+    try:
+        name = text_of(f"/proc/{pid}/comm").strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return int(name.removeprefix("trireme-")) if name.startswith("trireme-") and alive(pid) else None
+
+
 def alive(pid):
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:

@@ -1,4 +1,5 @@
-// Runs ranks as processes: the test program starts itself once per rank with a hidden flag and collects the results.
+// Runs ranks as processes and collects the results. A process that has loaded the libraries and has one thread forks for
+// each rank, because loading them takes longer than most tests.
 #pragma once
 
 #include <sys/types.h>
@@ -22,8 +23,8 @@ struct ChildTask {
 
 using Role = std::function<int(const ChildTask&)>;
 
-/// The main of a test program. A child runs the role that its parent asked for and returns its result as exit code, 100
-/// after an exception. Otherwise runs the tests.
+/// The main of a test program: runs the tests. A child runs the role that the test asked for and returns its result as
+/// exit code, 100 after an exception.
 int process_main(int argc, char** argv, const std::map<std::string, Role>& roles);
 
 struct ChildEnd {
@@ -50,7 +51,6 @@ class Children {
   std::vector<ChildEnd> wait(double seconds);
 
  private:
-  pid_t start(const std::vector<std::string>& arguments, const std::filesystem::path& output) const;
   std::filesystem::path output_of(int rank) const;
 
   std::filesystem::path folder_;
