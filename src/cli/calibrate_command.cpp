@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -83,12 +84,16 @@ class Rows {
     for (size_t i = 0; i < asked_.size(); ++i) all[asked_[i]] = asked[i];
     return all;
   }
+  /// A fit asks several times for the same values, and a simulation takes long.
   double seconds(size_t row, const std::vector<double>& asked) {
+    std::optional<double>& known = known_.try_emplace(asked, rows_.size()).first->second[row];
+    if (known) return *known;
     if (asked != of_ || !changed_) {
       changed_ = cluster_.with(all_values(asked));
       of_ = asked;
     }
-    return rows_[row]->seconds(*changed_);
+    known = rows_[row]->seconds(*changed_);
+    return *known;
   }
 
  private:
@@ -98,6 +103,7 @@ class Rows {
   std::vector<std::unique_ptr<PredictedRow>> rows_;
   std::vector<double> of_;  ///< the values of `changed_`
   std::optional<Cluster> changed_;
+  std::map<std::vector<double>, std::vector<std::optional<double>>> known_;  ///< by the values asked for, and by row
 };
 
 /// Fits the rows with these numbers. Fitted values are as the file will give them.

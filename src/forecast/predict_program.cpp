@@ -163,7 +163,7 @@ ProgramPrediction predict_program(const RunSpec& experiment, const Model& model,
     ranks.resize(size_t(plan.devices));
     std::iota(ranks.begin(), ranks.end(), 0);
   }
-  fill_memory(experiment, model, plan, program, source, ranks, prediction);
+  if (options.memory) fill_memory(experiment, model, plan, program, source, ranks, prediction);
   if (options.drawing && (plan.stages.size() > 1 || plan.micro_batches > 1))
     row.schedule = std::make_shared<const nlohmann::json>(short_drawing(program, model));
   return prediction;

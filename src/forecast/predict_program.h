@@ -14,6 +14,9 @@ struct PredictionOptions {
   int steps = 3;
   bool timeline = true;
   bool drawing = true;  ///< RunResult::schedule; it takes longer than the rest on thousands of devices
+  /// RunResult::memory, and whether it fits, which takes half as long as the time of the step. Plans without an
+  /// agreement only.
+  bool memory = true;
   std::optional<int64_t> epoch_samples = {};  ///< samples of an epoch; set: its seconds are predicted
 };
 
