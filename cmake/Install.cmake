@@ -2,7 +2,7 @@
 # package for find_package(trireme), docs and examples. A project that adds this one with add_subdirectory links trireme::trireme, the rooms.
 
 set(rooms base comm tensor model zoo data schedule update plan program runtime profile cost sim planner metrics experiment checkpoint forecast
-          train report library cli)
+          train report study library cli)
 
 # Targets that link this get libtorch's flags and the public headers, marked SYSTEM so that the project's warnings do not apply to them.
 add_library(trireme_everything INTERFACE)

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
-#include <cstring>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -11,7 +9,6 @@
 #include "base/json_file.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "cli/child.h"
 #include "cli/column_table.h"
 #include "cli/commands.h"
 #include "cli/described_devices.h"
@@ -19,6 +16,7 @@
 #include "cli/fork_server.h"
 #include "cli/jobs.h"
 #include "cli/plan_choice.h"
+#include "cli/row_process.h"
 #include "cli/train_folder.h"
 #include "experiment/batches.h"
 #include "experiment/read_emulation.h"
@@ -39,99 +37,19 @@
 namespace trireme {
 namespace {
 
-constexpr double kGraceSeconds = 20;  // for start-up and the last evaluation, in addition to the experiment's own limit
-
-StepReport step_report_from(const nlohmann::json& m) {
-  StepReport r;
-  r.point = {m.at("step").get<int64_t>(), m.at("samples").get<int64_t>(), m.at("seconds").get<double>(),
-             number_from(m.at("loss"))};
-  r.total_steps = m.at("total_steps").get<int64_t>();
-  r.step_seconds = m.at("step_seconds").get<double>();
-  r.samples_per_second = m.at("samples_per_second").get<double>();
-  r.seconds_left = m.at("seconds_left").get<double>();
-  return r;
+/// The command line of the process that trains a job for the `number`-th time.
+std::vector<std::string> row_arguments(const CompareOptions& options, const RunFolder& folder, const Job& job,
+                                       int number) {
+  const std::string name = number == 1 ? job.folder : fmt::format("{}-run-{}", job.folder, number);
+  std::vector<std::string> list{"train"};
+  auto forwarded = options.experiment.forwarded();
+  list.insert(list.end(), forwarded.begin(), forwarded.end());
+  list.insert(list.end(), {"--messages", "--out", (folder.path() / name).string()});
+  if (job.plan_file.empty())
+    list.insert(list.end(), {"--plan", job.strategy, "--devices", std::to_string(job.devices)});
+  else list.insert(list.end(), {"--plan", job.plan_file.string()});
+  return list;
 }
-
-class Comparison {
- public:
-  Comparison(const CompareOptions& options, const RunSpec& experiment, Progress& progress, RunFolder& folder,
-             ForkServer& forks)
-      : options_(options), experiment_(experiment), progress_(progress), folder_(folder), forks_(forks) {}
-
-  /// Runs a job for the `number`-th time.
-  RunResult run(const Job& job, int number) {
-    RunResult row = row_without_run(job, RunStatus::failed, "");
-    const std::string label =
-        options_.repeats == 1 ? job.label : fmt::format("{}, run {} of {}", job.label, number, options_.repeats);
-    progress_.begin(label, 0);
-    std::optional<RunResult> reported;
-    std::vector<CurvePoint> seen;
-    std::optional<ShownSteps> steps(std::in_place, progress_, label);
-    ChildEnd end = run_child(
-        arguments(job, number), experiment_.time_limit > 0 ? experiment_.time_limit + kGraceSeconds : 0,
-        interrupted_by_user(),
-        [&](const nlohmann::json& message) {
-          if (message.value("type", "") == "step") {
-            const StepReport step = step_report_from(message);
-            steps->update(step);
-            seen.push_back(step.point);
-          }
-          if (message.value("type", "") == "result") {
-            reported = row_from_json(message.at("row"), job.label);
-            message.at("measured_steps").get_to(reported->measured_steps);
-          }
-        },
-        &forks_);
-    steps.reset();
-    if (reported) {
-      row = *reported;
-      if (!job.plan_file.empty()) name_row(job, row);
-    } else {
-      describe(end, row);
-      row.curve = seen;  // the points that it reported: at most ten per second
-    }
-    progress_.end(label, row);
-    return row;
-  }
-
- private:
-  std::vector<std::string> arguments(const Job& job, int number) const {
-    const std::string folder = number == 1 ? job.folder : fmt::format("{}-run-{}", job.folder, number);
-    std::vector<std::string> list{"train"};
-    auto forwarded = options_.experiment.forwarded();
-    list.insert(list.end(), forwarded.begin(), forwarded.end());
-    list.insert(list.end(), {"--messages", "--out", (folder_.path() / folder).string()});
-    if (job.plan_file.empty())
-      list.insert(list.end(), {"--plan", job.strategy, "--devices", std::to_string(job.devices)});
-    else list.insert(list.end(), {"--plan", job.plan_file.string()});
-    return list;
-  }
-
-  /// Sets the status and reason of a row whose child ended without reporting it.
-  void describe(const ChildEnd& end, RunResult& row) const {
-    if (interrupted_by_user()) {
-      row.status = RunStatus::interrupted;
-      row.reason = "stopped by the user";
-    } else if (end.killed_for_time) {
-      row.status = RunStatus::timed_out;
-      row.reason = fmt::format("killed: did not end within time_limit = {} and {} s more",
-                               format_seconds(experiment_.time_limit), kGraceSeconds);
-    } else if (end.signal) {
-      row.reason = fmt::format("its process was ended by signal {} ({})", end.signal, ::strsignal(end.signal));
-    } else {
-      row.reason =
-          end.last_words.empty() ? fmt::format("its process ended with exit code {}", end.exit_code) : end.last_words;
-      constexpr std::string_view kPrefix = "trireme: ";
-      if (row.reason.starts_with(kPrefix)) row.reason.erase(0, kPrefix.size());
-    }
-  }
-
-  const CompareOptions& options_;
-  const RunSpec& experiment_;
-  Progress& progress_;
-  RunFolder& folder_;
-  ForkServer& forks_;
-};
 
 void say_what_runs(const RunSpec& experiment, const TaskData& data, const ExperimentResult& result,
                    Progress& progress) {
@@ -212,7 +130,15 @@ void try_steps(const RunSpec& experiment, const Model& model, const TaskData& da
 void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, const CompareOptions& options,
               const RunSpec& experiment, Progress& progress, RunFolder& folder, ForkServer& forks,
               ExperimentResult& result) {
-  Comparison comparison(options, experiment, progress, folder, forks);
+  const auto run = [&](const Job& job, int number) {
+    const std::string label =
+        options.repeats == 1 ? job.label : fmt::format("{}, run {} of {}", job.label, number, options.repeats);
+    RunResult row = run_row_process(row_arguments(options, folder, job, number), label, job, experiment.time_limit,
+                                    progress, forks);
+    if (!job.plan_file.empty()) name_row(job, row);
+    progress.end(label, row);
+    return row;
+  };
   std::vector<std::vector<RunResult>> runs(jobs.size());
   for (int number = 1; number <= options.repeats; ++number)
     for (size_t j = 0; j < jobs.size(); ++j) {
@@ -220,7 +146,7 @@ void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, con
       if (number > 1 && (stopped || result.rows[j].status != RunStatus::ok)) continue;
       if (stopped)
         runs[j].push_back(row_without_run(jobs[j], RunStatus::interrupted, "stopped by the user before it began"));
-      else runs[j].push_back(known[j].row ? *known[j].row : comparison.run(jobs[j], number));
+      else runs[j].push_back(known[j].row ? *known[j].row : run(jobs[j], number));
       if (number == 1) result.rows.emplace_back();
       RunResult& row = result.rows[j] = merged_repeats(runs[j]);
       row.predicted = known[j].predicted;

@@ -20,7 +20,7 @@ const std::vector<Group>& groups_of_options() {
        {"--devices", "--device", "--plan", "--strategies", "--backend", "--bandwidth", "--memory", "--straight"}},
       {"Prediction", {"--cluster", "--profile", "--times", "--no-predict", "--epochs", "--cost"}},
       {"Search", {"--objective", "--explain", "--micro-batches", "--gap", "--time-limit"}},
-      {"Measurement", {"--repeat", "--batches", "--rate", "--micro-batch", "--budget", "--rows", "--fit", "--hold"}},
+      {"Measurement", {"--repeat", "--batches", "--rate", "--micro-batch", "--budget", "--rows", "--fit", "--hold", "--quick", "--full", "--dry-run"}},
       {"Processes",
        {"-n", "--hosts", "--interface", "--port", "--ssh", "--no-bind", "--print", "--restarts", "--restart-after",
         "--clients", "--clients-at-least", "--client", "--spawn", "--listen", "--token-file"}},
@@ -34,7 +34,7 @@ const std::vector<Group>& groups_of_options() {
 
 const std::vector<Group>& groups_of_verbs() {
   static const std::vector<Group> groups{
-      {"Verbs to train and compare", {"compare", "train", "verify"}},
+      {"Verbs to train and compare", {"compare", "train", "verify", "study"}},
       {"Verbs to predict and plan", {"simulate", "plan", "profile", "measure-epochs", "calibrate"}},
       {"Verbs to run on many machines", {"launch", "serve", "join"}},
       {"Verbs for files and this machine", {"report", "checkpoints", "export", "data", "doctor", "help"}},

@@ -48,6 +48,7 @@ const NamedValue kNamedValues[] = {
     {"graph", "FILE", "*"},
     {"plan", "PLAN|MODEL", "json", [] { return plans() + model_names(); }},
     {"server", "ADDRESS"},
+    {"study", "STUDY", "toml"},
     {"name", "SET", "", [] { return data_names(); }},
     {"--plan", "PLAN", "json", [] { return plans() + update_policy_names(); }},
     {"--strategies", "PLAN,...", "json", compared_plans},

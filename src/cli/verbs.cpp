@@ -24,6 +24,7 @@
 #include "cli/launch_command.h"
 #include "cli/option_values.h"
 #include "cli/plan_command.h"
+#include "cli/study_command.h"
 #include "cli/train_process.h"
 #include "comm/backend_list.h"
 #include "comm/rendezvous/process_place.h"
@@ -216,6 +217,21 @@ void add_report(CLI::App& app, ReportOptions& o) {
   verb->add_flag("--details", o.details, kDetailsHelp);
 }
 
+void add_study(CLI::App& app, StudyOptions& o) {
+  auto* verb = app.add_subcommand(
+      "study", "train all runs of a study, or those that are missing, and write one report beside published numbers");
+  verb->add_option("study", o.study,
+                   "a study file (*.study.toml), or the name of a study that comes with the program (default: list "
+                   "those)");
+  auto* quick = verb->add_flag("--quick", o.quick, "short runs: for a first look");
+  verb->add_flag("--full", o.full, "runs at the paper's sizes, where the study has them")->excludes(quick);
+  verb->add_flag("--dry-run", o.dry_run, "print what would be trained and about how long that takes, and train nothing");
+  verb->add_option("--data-dir", o.data_dir, "folder with the data sets");
+  verb->add_option("--out", o.out,
+                   "folder of the study, whose trained rows are kept (default: studies/<name>, with -quick or -full "
+                   "behind it)");
+}
+
 void add_export(CLI::App& app, ExportOptions& o) {
   auto* verb = app.add_subcommand("export", "write a model with its weights for other programs");
   o.experiment.add_common(*verb);
@@ -327,6 +343,7 @@ std::vector<ProgramVerb> add_verbs(CLI::App& app, int argc, char** argv) {
   verbs.push_back(verb(
       app, "measure-epochs", add_measure_epochs,
       [](const MeasureEpochsOptions& o) { return end_training(run_measure_epochs(o)); }, kAlone));
+  verbs.push_back(verb(app, "study", add_study, run_study, kAlone));
   verbs.push_back(verb(app, "calibrate", add_calibrate, run_calibrate));
   verbs.push_back(verb(app, "export", add_export, run_export));
   verbs.push_back(group<PlanVerbs>(app, "plan"));

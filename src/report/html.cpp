@@ -11,9 +11,9 @@
 #include "base/counted.h"
 #include "base/text.h"
 #include "report/columns.h"
+#include "report/html_parts.h"
 #include "report/page_data.h"
 #include "report/quantities.h"
-#include "report/run_json.h"
 #include "report/two_runs.h"
 
 namespace trireme {
@@ -46,25 +46,6 @@ struct Page {
   }
 };
 
-/// Escapes code for a <script> element, whose text may contain anything but its own end tag. In JavaScript strings
-/// "<\/" means "</".
-std::string script_text(std::string_view code) {
-  static constexpr std::string_view kEnd = "</script", kHarmless = "<\\/script";
-  std::string out(code);
-  for (size_t at = out.find(kEnd); at != std::string::npos; at = out.find(kEnd, at))
-    out.replace(at, kEnd.size(), kHarmless);
-  return out;
-}
-
-/// Escapes JSON for a <script> element. In JSON '<' occurs only inside strings, where \u003c means the same.
-std::string embedded_json(const json& j) {
-  std::string out;
-  for (char c : json_text(j))
-    if (c == '<') out += "\\u003c";
-    else out += c;
-  return out;
-}
-
 /// Says which curves of the training loss are equal. Under an update policy replicas have weights of their own between
 /// two agreements, so curves depend on the policy and on the number of replicas.
 std::string about_curves(const ExperimentResult& result) {
@@ -84,39 +65,6 @@ std::string about_curves(const ExperimentResult& result) {
   return text + (under_policies(result.rows)
                      ? ""
                      : "Where curves coincide, earlier rows appear as wider lines below the others.");
-}
-
-std::string paragraphs(const std::vector<std::string>& texts) {
-  std::string out;
-  for (const std::string& text : texts) out += "<p>" + html_escaped(text) + "</p>\n";
-  return out;
-}
-
-std::string header_cell(const Column& column) {
-  std::string unit = column.unit.empty() ? "" : " <small>" + html_escaped(column.unit) + "</small>";
-  return fmt::format("<th scope=\"col\"{}>{}{}</th>", column.numeric ? " class=\"n\"" : "", html_escaped(column.title),
-                     unit);
-}
-
-/// `first_row`: if not negative, line k of the table is row first_row + k of the page's data, and gets its number.
-std::string html_table(const std::vector<Column>& columns, const std::string& caption, int first_row = -1) {
-  if (columns.empty()) return "<p>Not known.</p>";
-  std::string out = fmt::format(
-      "<div class=\"scroll\" role=\"region\" aria-label=\"{0}\" "
-      "tabindex=\"0\"><table><caption>{0}</caption>\n<thead><tr>",
-      html_escaped(caption));
-  for (const Column& column : columns) out += header_cell(column);
-  out += "</tr></thead>\n<tbody>\n";
-  for (size_t row = 0; row < columns[0].cells.size(); ++row) {
-    out += first_row < 0 ? "<tr>" : fmt::format("<tr data-row=\"{}\">", first_row + int(row));
-    for (size_t c = 0; c < columns.size(); ++c) {
-      std::string cell = html_escaped(columns[c].cells[row]);
-      if (c == 0) out += "<th scope=\"row\">" + cell + "</th>";
-      else out += fmt::format("<td{}>{}</td>", columns[c].numeric ? " class=\"n\"" : "", cell);
-    }
-    out += "</tr>\n";
-  }
-  return out + "</tbody></table></div>";
 }
 
 /// "A: mnist, runs/mnist-20260131-235959"; empty on a page of one run.
@@ -296,34 +244,10 @@ std::string part(const Page& page, std::string_view name) {
 }
 
 std::string filled(const Page& page) {
-  // One pass over the template: inserted text is not searched for marks.
-  std::string_view rest = assets::report_html;
-  std::string out;
-  for (size_t open = rest.find("{{"); open != rest.npos; open = rest.find("{{")) {
-    size_t close = rest.find("}}", open);
-    out += rest.substr(0, open);
-    out += part(page, rest.substr(open + 2, close - open - 2));
-    rest.remove_prefix(close + 2);
-  }
-  return out += rest;
+  return filled_template(assets::report_html, [&](std::string_view name) { return part(page, name); });
 }
 
 }  // namespace
-
-std::string html_escaped(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += c;
-    }
-  }
-  return out;
-}
 
 std::string html_report(const ReportedRun& run) { return filled({{{run}}}); }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "metrics/result.h"
 #include "report/reported_run.h"
@@ -17,8 +16,5 @@ std::string html_report(const ExperimentResult& result);
 /// Returns one document with two runs side by side, as A and B: what differs between them, then the charts and tables
 /// with the rows of both.
 std::string html_report(const ReportedRun& a, const ReportedRun& b);
-
-/// Escapes `text` for HTML text and attribute values.
-std::string html_escaped(std::string_view text);
 
 }  // namespace trireme

@@ -1,0 +1,21 @@
+// A row of a comparison, trained in a process of its own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/jobs.h"
+#include "metrics/result.h"
+
+namespace trireme {
+
+class ForkServer;
+class Progress;
+
+/// Runs this program with `arguments`, those of `trireme train` with --messages, and shows the steps under `label`;
+/// the caller ends that line of `progress`. Returns the row that the process reported. A process that ends without one,
+/// or that is killed a while after `time_limit` seconds (0: never), gives a row with the reason.
+RunResult run_row_process(const std::vector<std::string>& arguments, const std::string& label, const Job& job,
+                          double time_limit, Progress& progress, ForkServer& forks);
+
+}  // namespace trireme

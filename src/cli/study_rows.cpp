@@ -1,0 +1,216 @@
+#include "cli/study_rows.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "base/cores.h"
+#include "base/json_file.h"
+#include "base/seconds.h"
+#include "base/text.h"
+#include "cli/child.h"
+#include "cli/experiment_header.h"
+#include "cli/fork_server.h"
+#include "comm/backend_list.h"
+#include "experiment/batches.h"
+#include "experiment/make_plan.h"
+#include "experiment/run_device.h"
+#include "plan/strategies.h"
+#include "plan/strategy.h"
+#include "report/run_json.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int kProbeSteps = 10;
+constexpr double kLongProbe = 10;  // seconds of a step, a start and an evaluation after which one more step is enough
+constexpr double kEvaluationShare = 1.0 / 3;  // of a sample's time in training
+
+fs::path words_file(const StudyTraining& training) {
+  return training.folder.parent_path() / (training.folder.filename().string() + ".command.json");
+}
+
+ExperimentOptions options_of(const StudyRun& run, const StudyInputs& inputs, const std::vector<std::string>& more) {
+  ExperimentOptions options;
+  options.experiment = run.experiment;
+  options.set = run.settings(inputs.size);
+  options.set.insert(options.set.end(), more.begin(), more.end());
+  options.data_dir = inputs.data_dir;
+  return options;
+}
+
+/// The words of a training except its plan, its devices and its folder.
+std::vector<std::string> first_words(const StudyRun& run, const ExperimentOptions& options) {
+  std::vector<std::string> words{"train"};
+  const std::vector<std::string> flags = options.forwarded();
+  words.insert(words.end(), flags.begin(), flags.end());
+  words.emplace_back("--messages");
+  if (!run.cluster.empty())
+    words.insert(words.end(), {"--backend", kVirtualBackend.name, "--cluster", run.cluster.string()});
+  return words;
+}
+
+std::vector<std::string> with_plan(std::vector<std::string> words, const Job& job) {
+  words.insert(words.end(), {"--plan", job.strategy});
+  if (!is_plan_file(job.strategy)) words.insert(words.end(), {"--devices", std::to_string(job.devices)});
+  return words;
+}
+
+double count_of(const Length& length, double steps_of_epoch) {
+  return length.unit == Length::Unit::steps ? length.count : length.count * steps_of_epoch;
+}
+
+/// How much a training computes, for the estimate of its time.
+void set_work(StudyTraining& training, const StudyRun& run, const RunSpec& spec, const TaskData& data) {
+  const bool policy = is_update_policy(training.job.strategy);
+  const bool per_replica = policy && spec.replicas.batch_per_replica;
+  const double step = double(spec.batch) * (per_replica ? training.job.devices : 1);
+  const double epoch = std::max(1.0, double(data.train->size()) / step), steps = count_of(spec.length, epoch);
+  training.samples = steps * step;
+  const double evaluations = std::floor(steps / std::max(1.0, count_of(spec.evaluate_every, epoch)));
+  training.evaluated = evaluations * double(data.test->size());
+  const bool modelled = !run.cluster.empty() || (policy && spec.replicas.clock);
+  const int at_once =
+      spec.device == c10::DeviceType::CPU ? int(usable_cores().size()) : int(visible_devices(spec.device).size());
+  training.parallel = modelled ? 1 : std::clamp(at_once, 1, training.job.devices);
+}
+
+void list_trainings(PreparedRun& prepared, const StudyInputs& inputs, const RunSpec& spec, const TaskData& data) {
+  const StudyRun& run = *prepared.run;
+  const fs::path folder = inputs.folder / run.name;
+  prepared.probe = first_words(run, options_of(run, inputs, {}));
+  for (const Job& job : prepared.jobs) {
+    StudyTraining row{.job = job, .words = with_plan(prepared.probe, job), .folder = folder / job.folder};
+    row.job.label = fmt::format("{}: {}", run.name, job.label);
+    set_work(row, run, spec, data);
+    prepared.rows.push_back(row);
+    if (!run.tuning) continue;
+    std::vector<std::string> more = run.tuning->set;
+    more.emplace_back("");
+    for (size_t k = 0; k < run.tuning->values.size(); ++k) {
+      const std::string& value = run.tuning->values[k];
+      more.back() = fmt::format("{}={}", run.tuning->key, value);
+      const ExperimentOptions options = options_of(run, inputs, more);
+      StudyTraining trial{.job = row.job,
+                          .words = with_plan(first_words(run, options), job),
+                          .folder = folder / "trials" / fmt::format("{}-{}", job.folder, k + 1),
+                          .value = value};
+      trial.job.label += fmt::format(", {}={}", run.tuning->key, value);
+      set_work(trial, run, RunSpec{options.read()}, data);
+      prepared.trials.push_back(trial);
+    }
+  }
+}
+
+/// The wall time of a process with these words, in seconds; nullopt: it failed.
+std::optional<double> seconds_of_process(const std::vector<std::string>& words, ForkServer& forks) {
+  const double began = steady_seconds();
+  const ChildEnd end = run_child(
+      words, 0, interrupted_by_user(), [](const json&) {}, &forks);
+  if (end.exit_code != 0) return std::nullopt;
+  return steady_seconds() - began;
+}
+
+}  // namespace
+
+PreparedRun prepare_run(const StudyRun& run, const StudyInputs& inputs) {
+  PreparedRun prepared{.run = &run};
+  try {
+    RunSpec spec{options_of(run, inputs, {}).read()};
+    check_device(spec);
+    const TaskData data = open_data(spec.data);
+    check_batch(spec, data);
+    const Model model = build_model(spec, data);
+    prepared.jobs = list_jobs(spec, model, /*to_run=*/true);
+    for (const Job& job : prepared.jobs)
+      prepared.ruled_out.push_back(ruled_out(job, spec, model, data, cluster_of(spec, job.devices)));
+    prepared.header = experiment_header(spec, data, with_initial_weights(spec, model));
+    prepared.time_limit = spec.time_limit;
+    prepared.batch = spec.batch;
+    list_trainings(prepared, inputs, spec, data);
+  } catch (const Error& error) {
+    prepared.problem = first_line(error);
+  }
+  return prepared;
+}
+
+std::optional<RunResult> kept_row(const StudyTraining& training) {
+  const fs::path words = words_file(training), file = training.folder / "run.json";
+  if (!fs::exists(words) || !fs::exists(file)) return std::nullopt;
+  try {
+    if (read_json_file(words) != json(training.words)) return std::nullopt;
+    const json content = read_json_file(file);
+    if (content.value("status", "") != "finished") return std::nullopt;
+    const ExperimentResult result = from_json(content, file.string());
+    if (result.rows.size() != 1) return std::nullopt;
+    const RunStatus status = result.rows.front().status;
+    // A trial with a value that diverges would diverge again. Of a failed row the cause may be gone.
+    const bool ended = status == RunStatus::ok || status == RunStatus::timed_out || status == RunStatus::does_not_fit ||
+                       (status == RunStatus::failed && !training.value.empty());
+    return ended ? std::optional(result.rows.front()) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;  // not readable: it is trained again, and the folder stays
+  }
+}
+
+void begin_training(const StudyTraining& training) {
+  std::error_code error;
+  fs::create_directories(training.folder.parent_path(), error);
+  if (fs::exists(training.folder)) {
+    fs::path aside;
+    for (int k = 1; fs::exists(aside = training.folder.string() + fmt::format(".earlier-{}", k));) ++k;
+    fs::rename(training.folder, aside, error);
+  }
+  if (error)
+    fail_run({training.folder.string(), "cannot be prepared", error.message(), "choose another folder with --out"});
+  write_json_file(words_file(training), training.words);
+}
+
+std::optional<TrainingCost> measure_cost(const PreparedRun& run, ForkServer& forks) {
+  const fs::path out = fs::temp_directory_path() / fmt::format("trireme-probe-{}", ::getpid());
+  std::error_code ignored;
+  const auto seconds_of = [&](int steps) {
+    std::vector<std::string> words = run.probe;
+    words.insert(words.end(), {"--plan", single_strategy(), "--devices", "1", "--steps", std::to_string(steps), "--out",
+                               out.string()});
+    const std::optional<double> seconds = seconds_of_process(words, forks);
+    fs::remove_all(out, ignored);
+    return seconds;
+  };
+  fs::remove_all(out, ignored);
+  const std::optional<double> first = seconds_of(1);
+  const int more = first.value_or(0) > kLongProbe ? 1 : kProbeSteps;
+  const std::optional<double> second = first ? seconds_of(1 + more) : std::nullopt;
+  if (!second) return std::nullopt;
+  return TrainingCost{*first, std::max(0.0, *second - *first) / more / double(run.batch)};
+}
+
+double estimated_seconds(const StudyTraining& training, const TrainingCost& cost) {
+  const double samples = training.samples + kEvaluationShare * training.evaluated;
+  return cost.start + samples * cost.sample / training.parallel;
+}
+
+std::optional<size_t> best_of(const std::vector<RunResult>& trials) {
+  std::optional<size_t> best;
+  double lowest = 0;
+  for (size_t k = 0; k < trials.size(); ++k) {
+    const auto& test = trials[k].test;
+    if (trials[k].status != RunStatus::ok || !test || !std::isfinite(test->loss)) continue;
+    const Metric* main = test->main();
+    const double cost = !main ? test->loss : kind_of_metric(main->name).higher_is_better ? -main->value : main->value;
+    if (!std::isfinite(cost) || (best && cost >= lowest)) continue;
+    best = k;
+    lowest = cost;
+  }
+  return best;
+}
+
+}  // namespace trireme

@@ -1,0 +1,89 @@
+#include "report/html_parts.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+
+#include "report/run_json.h"
+
+namespace trireme {
+namespace {
+
+std::string header_cell(const Column& column) {
+  std::string unit = column.unit.empty() ? "" : " <small>" + html_escaped(column.unit) + "</small>";
+  return fmt::format("<th scope=\"col\"{}>{}{}</th>", column.numeric ? " class=\"n\"" : "", html_escaped(column.title),
+                     unit);
+}
+
+}  // namespace
+
+std::string html_escaped(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      case '\'': out += "&#39;"; break;
+      default: out += c;
+    }
+  }
+  return out;
+}
+
+std::string script_text(std::string_view code) {
+  static constexpr std::string_view kEnd = "</script", kHarmless = "<\\/script";
+  std::string out(code);
+  for (size_t at = out.find(kEnd); at != std::string::npos; at = out.find(kEnd, at))
+    out.replace(at, kEnd.size(), kHarmless);
+  return out;
+}
+
+std::string embedded_json(const nlohmann::json& json) {
+  std::string out;
+  for (char c : json_text(json))
+    if (c == '<') out += "\\u003c";
+    else out += c;
+  return out;
+}
+
+std::string paragraphs(const std::vector<std::string>& texts) {
+  std::string out;
+  for (const std::string& text : texts) out += "<p>" + html_escaped(text) + "</p>\n";
+  return out;
+}
+
+std::string html_table(const std::vector<Column>& columns, const std::string& caption, int first_row) {
+  if (columns.empty()) return "<p>Not known.</p>";
+  std::string out = fmt::format(
+      "<div class=\"scroll\" role=\"region\" aria-label=\"{0}\" "
+      "tabindex=\"0\"><table><caption>{0}</caption>\n<thead><tr>",
+      html_escaped(caption));
+  for (const Column& column : columns) out += header_cell(column);
+  out += "</tr></thead>\n<tbody>\n";
+  for (size_t row = 0; row < columns[0].cells.size(); ++row) {
+    out += first_row < 0 ? "<tr>" : fmt::format("<tr data-row=\"{}\">", first_row + int(row));
+    for (size_t c = 0; c < columns.size(); ++c) {
+      std::string cell = html_escaped(columns[c].cells[row]);
+      if (c == 0) out += "<th scope=\"row\">" + cell + "</th>";
+      else out += fmt::format("<td{}>{}</td>", columns[c].numeric ? " class=\"n\"" : "", cell);
+    }
+    out += "</tr>\n";
+  }
+  return out + "</tbody></table></div>";
+}
+
+std::string filled_template(std::string_view text, const std::function<std::string(std::string_view name)>& part) {
+  std::string out;
+  for (size_t open = text.find("{{"); open != text.npos; open = text.find("{{")) {
+    const size_t close = text.find("}}", open);
+    out += text.substr(0, open);
+    out += part(text.substr(open + 2, close - open - 2));
+    text.remove_prefix(close + 2);
+  }
+  return out += text;
+}
+
+}  // namespace trireme

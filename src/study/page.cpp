@@ -1,0 +1,196 @@
+#include "study/page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+
+#include "base/text.h"
+#include "report/html_parts.h"
+
+namespace trireme {
+
+// Written by cmake/Embed.cmake from src/study/html/, src/report/html/ and Debian's Chart.js.
+namespace assets {
+extern const std::string_view study_html, study_js, report_css, charts_js, palette_js, chart_js;
+}  // namespace assets
+
+namespace {
+
+using nlohmann::json;
+
+/// Calls `visit` for each run that the part shows and that has rows.
+template <class Visit>
+void for_each_run(const StudyResult& result, const StudyPart& part, const Visit& visit) {
+  for (size_t k = 0; k < result.study->runs.size(); ++k) {
+    const StudyRun& run = result.study->runs[k];
+    const bool shown = part.runs.empty() || std::find(part.runs.begin(), part.runs.end(), run.name) != part.runs.end();
+    if (shown && !result.runs[k].rows.result.rows.empty()) visit(k, run, result.runs[k].rows);
+  }
+}
+
+std::string chart_box(size_t part, size_t run, size_t chart) { return fmt::format("chart-{}-{}-{}", part, run, chart); }
+
+std::string charts_of(const StudyPart& part, size_t number, size_t run, const StudyRows& rows) {
+  std::string out;
+  for (size_t c = 0; c < part.charts.size(); ++c)
+    out += fmt::format("<div><h4 id=\"{0}-title\"></h4><div class=\"chart tall\" id=\"{0}\"></div></div>\n",
+                       chart_box(number, run, c));
+  const bool any = !part.charts.empty() && !shown_rows(part, rows).empty();
+  return any ? "<div class=\"pair\">" + out + "</div>\n" : "";
+}
+
+std::string part_section(const StudyResult& result, size_t number) {
+  const StudyPart& part = result.study->parts[number];
+  std::string out = fmt::format("<section id=\"part-{0}\" aria-labelledby=\"h-{0}\"><h2 id=\"h-{0}\">{1}</h2>\n{2}",
+                                number, html_escaped(part.title), paragraphs(part.text));
+  for_each_run(result, part, [&](size_t k, const StudyRun& run, const StudyRows& rows) {
+    const std::vector<Column> columns = part_table(part, run, rows);
+    if (columns.empty() && part.charts.empty() && !part.advice) return;
+    out += fmt::format("<h3>{}</h3>\n", html_escaped(run.title));
+    if (part.advice) out += "<div class=\"verdict\">" + paragraphs(advice_of(rows)) + "</div>\n";
+    out += charts_of(part, number, k, rows);
+    if (!columns.empty()) out += html_table(columns, fmt::format("{}: {}", part.title, run.title)) + "\n";
+  });
+  return out + "</section>\n";
+}
+
+std::string run_facts(const StudyRunResult& run) {
+  const ExperimentResult& result = run.rows.result;
+  std::vector<std::string> facts{result.model,
+                                 result.data_source,
+                                 fmt::format("global batch {}", result.batch),
+                                 result.precision,
+                                 fmt::format("seed {}", result.seed),
+                                 result.machine};
+  std::erase(facts, "");
+  return join(facts, "; ");
+}
+
+/// The runs with their setup, and those that could not be had.
+std::string runs_section(const StudyResult& result) {
+  std::string out;
+  for (size_t k = 0; k < result.runs.size(); ++k) {
+    const StudyRunResult& run = result.runs[k];
+    const std::string title = html_escaped(result.study->runs[k].title);
+    const std::string link = run.folder.empty() || run.rows.result.rows.empty()
+                                 ? title
+                                 : fmt::format("<a href=\"{}/report.html\">{}</a>", html_escaped(run.folder), title);
+    out +=
+        fmt::format("<li>{}: {}</li>\n", link,
+                    html_escaped(run.rows.result.rows.empty() ? "could not be had: " + run.problem : run_facts(run)));
+  }
+  return "<ul>\n" + out + "</ul>\n";
+}
+
+std::vector<std::string> about(const StudyResult& result) {
+  std::vector<std::string> texts = result.study->about;
+  if (!result.study->source.empty()) texts.push_back("Published by: " + result.study->source + ".");
+  if (result.size == StudySize::quick)
+    texts.emplace_back("This is the quick form (--quick): runs are shortened, so results at their ends are not final.");
+  return texts;
+}
+
+json charts_json(const StudyResult& result) {
+  json charts = json::array();
+  for (size_t p = 0; p < result.study->parts.size(); ++p) {
+    const StudyPart& part = result.study->parts[p];
+    for_each_run(result, part, [&](size_t k, const StudyRun& run, const StudyRows& rows) {
+      if (shown_rows(part, rows).empty()) return;
+      for (size_t c = 0; c < part.charts.size(); ++c) {
+        json chart = chart_json(part, part.charts[c], run, rows);
+        chart["box"] = chart_box(p, k, c);
+        chart["run"] = run.title;
+        charts.push_back(std::move(chart));
+      }
+    });
+  }
+  return charts;
+}
+
+/// What the scripts read. Colours and dashes of lines come from `rows`, as in a run's report.
+json page_json(const StudyResult& result) {
+  json charts = charts_json(result), rows = json::array();
+  std::set<std::pair<std::string, int>> seen;
+  for (const json& chart : charts)
+    for (const json& set : chart["sets"])
+      if (const auto key = std::pair(set["variant"].get<std::string>(), set["devices"].get<int>());
+          seen.insert(key).second)
+        rows.push_back({{"variant", key.first}, {"devices", key.second}});
+  return {{"rows", rows}, {"runs", json::array()}, {"charts", charts}};
+}
+
+std::string jump_list(const Study& study) {
+  std::string out;
+  for (size_t p = 0; p < study.parts.size(); ++p)
+    out += fmt::format("<a href=\"#part-{}\">{}</a>", p, html_escaped(study.parts[p].title));
+  return out + "<a href=\"#runs\">Runs</a>";
+}
+
+std::string sections(const StudyResult& result) {
+  std::string out;
+  for (size_t p = 0; p < result.study->parts.size(); ++p) out += part_section(result, p);
+  return out;
+}
+
+json table_json(const std::vector<Column>& columns) {
+  json out = json::array();
+  for (const Column& column : columns)
+    out.push_back({{"title", column.title}, {"unit", column.unit}, {"cells", column.cells}});
+  return out;
+}
+
+}  // namespace
+
+std::string study_page(const StudyResult& result) {
+  return filled_template(assets::study_html, [&](std::string_view name) -> std::string {
+    if (name == "title") return html_escaped(result.study->title);
+    if (name == "css") return std::string(assets::report_css);
+    if (name == "jump") return jump_list(*result.study);
+    if (name == "about") return paragraphs(about(result));
+    if (name == "parts") return sections(result);
+    if (name == "runs") return runs_section(result);
+    if (name == "data") return embedded_json(page_json(result));
+    if (name == "chart-js") return script_text(assets::chart_js);
+    return script_text(assets::charts_js) + script_text(assets::palette_js) + script_text(assets::study_js);
+  });
+}
+
+json study_json(const StudyResult& result) {
+  json parts = json::array(), runs = json::array();
+  for (const StudyPart& part : result.study->parts) {
+    json shown = json::array();
+    for_each_run(result, part, [&](size_t, const StudyRun& run, const StudyRows& rows) {
+      json charts = json::array();
+      for (const StudyChart& chart : part.charts) charts.push_back(chart_json(part, chart, run, rows));
+      shown.push_back({{"run", run.name},
+                       {"table", table_json(part_table(part, run, rows))},
+                       {"charts", std::move(charts)},
+                       {"advice", part.advice ? json(advice_of(rows)) : json::array()}});
+    });
+    parts.push_back({{"title", part.title}, {"runs", std::move(shown)}});
+  }
+  for (size_t k = 0; k < result.runs.size(); ++k)
+    runs.push_back({{"name", result.study->runs[k].name},
+                    {"problem", result.runs[k].problem},
+                    {"rows", result.runs[k].rows.result.rows.size()}});
+  return {{"study", result.study->name}, {"size", name_of(result.size)}, {"runs", runs}, {"parts", parts}};
+}
+
+std::vector<std::string> study_answer(const StudyResult& result) {
+  std::vector<std::string> lines;
+  for (const StudyPart& part : result.study->parts)
+    if (part.advice)
+      for_each_run(result, part, [&](size_t, const StudyRun& run, const StudyRows& rows) {
+        lines.push_back(run.title + ":");
+        for (const std::string& sentence : advice_of(rows)) lines.push_back("  " + sentence);
+      });
+  for (size_t k = 0; k < result.runs.size(); ++k)
+    if (result.runs[k].rows.result.rows.empty())
+      lines.push_back(fmt::format("{}: could not be had: {}", result.study->runs[k].title, result.runs[k].problem));
+  return lines;
+}
+
+}  // namespace trireme

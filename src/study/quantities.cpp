@@ -1,0 +1,198 @@
+#include "study/quantities.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "plan/strategy.h"
+#include "report/quantities.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+using Rows = StudyRows;
+
+enum class Kind { count, seconds, bytes, share, factor, money, metric, metric_difference, plain };
+
+struct Quantity {
+  const char* name;
+  Kind kind;
+  Value (*of)(const Rows& rows, const RunResult& row);
+};
+
+Value mean_of(const std::vector<double>& values) {
+  if (values.empty()) return std::nullopt;
+  return std::accumulate(values.begin(), values.end(), 0.0) / double(values.size());
+}
+
+/// The row with which others are compared: one device of the same strategy, otherwise `single`.
+const RunResult* base_of(const Rows& rows, const RunResult& row) {
+  const RunResult* base = nullptr;
+  for (const RunResult& other : rows.result.rows) {
+    if (other.devices != 1 || other.status != RunStatus::ok) continue;
+    if (variant_name(other) == variant_name(row)) return &other;
+    if (is_single(other.strategy)) base = &other;
+  }
+  return base;
+}
+
+/// `compare(base, own)` of a quantity of the row and of its base.
+Value against_base(const Rows& rows, const RunResult& row, Value (*quantity)(const RunResult&),
+                   double (*compare)(double base, double own)) {
+  const RunResult* base = base_of(rows, row);
+  const Value own = quantity(row), of_base = base ? quantity(*base) : std::nullopt;
+  if (!own || !of_base) return std::nullopt;
+  return compare(*of_base, *own);
+}
+
+Value throughput(const RunResult& row) { return row.samples_per_second; }
+
+Value result_at(const std::optional<EvaluationPoint>& point) {
+  const Metric* main = point ? point->main() : nullptr;
+  return main ? Value(main->value) : std::nullopt;
+}
+
+Value final_result(const RunResult& row) { return result_at(row.test); }
+
+std::optional<MetricKind> metric_kind(const Rows& rows) {
+  for (const RunResult& row : rows.result.rows)
+    if (row.test && row.test->main()) return kind_of_metric(row.test->main()->name);
+  return std::nullopt;
+}
+
+Value lost(const Rows& rows, const RunResult& row) {
+  const std::optional<MetricKind> kind = metric_kind(rows);
+  const double sign = kind && !kind->higher_is_better ? -1 : 1;
+  const Value difference = against_base(rows, row, final_result, [](double base, double own) { return base - own; });
+  return difference ? Value(sign * *difference) : std::nullopt;
+}
+
+Value sent(const RunResult& row) {
+  if (row.replicas) return double(row.replicas->bytes);
+  if (!row.bytes_per_step || row.curve.empty()) return std::nullopt;
+  return double(*row.bytes_per_step) * double(row.curve.back().step) * row.devices;
+}
+
+Value mean_staleness(const RunResult& row) {
+  if (!row.replicas) return std::nullopt;
+  double exchanges = 0, sum = 0;
+  for (size_t k = 0; k < row.replicas->staleness.size(); ++k) {
+    exchanges += double(row.replicas->staleness[k]);
+    sum += double(k) * double(row.replicas->staleness[k]);
+  }
+  return exchanges > 0 ? Value(sum / exchanges) : std::nullopt;
+}
+
+constexpr Quantity kQuantities[] = {
+    {"devices", Kind::count, [](const Rows&, const RunResult& row) { return Value(row.devices); }},
+    {"time", Kind::seconds, [](const Rows&, const RunResult& row) { return training_seconds(row); }},
+    {"time per step", Kind::seconds,
+     [](const Rows&, const RunResult& row) {
+       return row.step_seconds ? Value(row.step_seconds->median) : std::nullopt;
+     }},
+    {"time per epoch", Kind::seconds, [](const Rows&, const RunResult& row) { return row.epoch_seconds; }},
+    {"throughput", Kind::plain, [](const Rows&, const RunResult& row) { return row.samples_per_second; }},
+    {"speedup", Kind::factor,
+     [](const Rows& rows, const RunResult& row) {
+       return against_base(rows, row, throughput, [](double base, double own) { return own / base; });
+     }},
+    {"efficiency", Kind::share,
+     [](const Rows& rows, const RunResult& row) {
+       const Value speedup = against_base(rows, row, throughput, [](double base, double own) { return own / base; });
+       return speedup ? Value(*speedup / row.devices) : std::nullopt;
+     }},
+    {"time saved", Kind::share,
+     [](const Rows& rows, const RunResult& row) {
+       return against_base(rows, row, training_seconds, [](double base, double own) { return 1 - own / base; });
+     }},
+    {"utilisation", Kind::share, [](const Rows&, const RunResult& row) { return mean_of(row.busy_share); }},
+    {"exposed communication", Kind::share, [](const Rows&, const RunResult& row) { return row.exposed_communication; }},
+    {"waiting", Kind::share,
+     [](const Rows&, const RunResult& row) { return row.replicas ? Value(row.replicas->idle_share) : std::nullopt; }},
+    {"sent", Kind::bytes, [](const Rows&, const RunResult& row) { return sent(row); }},
+    {"staleness", Kind::plain, [](const Rows&, const RunResult& row) { return mean_staleness(row); }},
+    {"peak memory", Kind::bytes, [](const Rows&, const RunResult& row) { return peak_memory(row); }},
+    {"loss", Kind::plain,
+     [](const Rows&, const RunResult& row) { return row.test ? Value(row.test->loss) : std::nullopt; }},
+    {"result", Kind::metric, [](const Rows&, const RunResult& row) { return final_result(row); }},
+    {"lost", Kind::metric_difference, [](const Rows& rows, const RunResult& row) { return lost(rows, row); }},
+    {"result at equal time", Kind::metric,
+     [](const Rows&, const RunResult& row) { return result_at(row.test_at_equal_time); }},
+    {"result at equal samples", Kind::metric,
+     [](const Rows&, const RunResult& row) { return result_at(row.test_at_equal_samples); }},
+    {"time to target", Kind::seconds,
+     [](const Rows&, const RunResult& row) { return row.to_target ? Value(row.to_target->seconds) : std::nullopt; }},
+    {"epochs to target", Kind::plain,
+     [](const Rows&, const RunResult& row) { return row.to_target ? Value(row.to_target->epochs) : std::nullopt; }},
+    {"price of an epoch", Kind::money, [](const Rows&, const RunResult& row) { return row.price_per_epoch; }},
+    {"price to target", Kind::money, [](const Rows&, const RunResult& row) { return row.price_to_target; }},
+};
+
+const Quantity& find(std::string_view name) {
+  const auto* found =
+      std::find_if(std::begin(kQuantities), std::end(kQuantities), [&](const Quantity& q) { return q.name == name; });
+  check_internal(found != std::end(kQuantities), "a study has known quantities only");
+  return *found;
+}
+
+std::string number_text(double value, const QuantityScale& scale) {
+  const double scaled = value / scale.size;
+  if (scale.whole && std::isfinite(scaled)) return fmt::format("{:.0f}", scaled);
+  return scale.unit == "%" && std::isfinite(scaled) ? fmt::format("{:.1f}", scaled) : significant(scaled);
+}
+
+}  // namespace
+
+std::vector<std::string> quantity_names() {
+  std::vector<std::string> names;
+  for (const Quantity& quantity : kQuantities) names.emplace_back(quantity.name);
+  return names;
+}
+
+std::optional<double> quantity_of(std::string_view name, const StudyRows& rows, size_t row) {
+  return find(name).of(rows, rows.result.rows[row]);
+}
+
+QuantityScale scale_of(std::string_view name, const StudyRows& rows, double largest) {
+  const auto of = [](const Scale& scale) { return QuantityScale{scale.unit, scale.size}; };
+  switch (find(name).kind) {
+    case Kind::seconds: return of(scale_for(kTimes, largest));
+    case Kind::bytes: return of(scale_for(kBytes, largest));
+    case Kind::share: return {"%", 0.01};
+    case Kind::factor: return {"x", 1};
+    case Kind::money: return {rows.result.currency, 1};
+    case Kind::count: return {"", 1, true};
+    case Kind::metric:
+    case Kind::metric_difference: {
+      const std::optional<MetricKind> kind = metric_kind(rows);
+      if (!kind || !kind->is_share) return {"", 1};
+      return {find(name).kind == Kind::metric ? "%" : "points", 0.01};
+    }
+    case Kind::plain: return {find(name).name == std::string_view("throughput") ? "samples/s" : "", 1};
+  }
+  return {};
+}
+
+std::string title_of(std::string_view name, const StudyRows& rows) {
+  const std::optional<MetricKind> kind = metric_kind(rows);
+  if (find(name).kind != Kind::metric || !kind) return std::string(name);
+  return kind->title + std::string(name.substr(std::string_view("result").size()));
+}
+
+Column number_column(std::string title, std::string_view name, const StudyRows& rows,
+                     const std::vector<std::optional<double>>& numbers) {
+  double largest = 0;
+  for (const Value& number : numbers)
+    if (number && std::isfinite(*number)) largest = std::max(largest, std::abs(*number));
+  const QuantityScale scale = scale_of(name, rows, largest);
+  Column column{std::move(title), scale.unit, true, {}};
+  for (const Value& number : numbers) column.cells.push_back(number ? number_text(*number, scale) : "–");
+  return column;
+}
+
+}  // namespace trireme

@@ -1,0 +1,46 @@
+// The quantities that a study's tables and charts show, by name.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "metrics/result.h"
+#include "report/columns.h"
+
+namespace trireme {
+
+/// The rows of one run of a study.
+struct StudyRows {
+  ExperimentResult result;
+  /// By row: the value that a search chose, for example "optimizer.learning_rate=0.03". Empty: nothing was searched.
+  std::vector<std::string> chosen = {};
+};
+
+/// Names of all quantities, in the order of docs/studies.md.
+std::vector<std::string> quantity_names();
+
+/// Returns the number of a row, or nullopt if it was not measured: seconds, bytes, shares, money, counts. Unknown names
+/// are internal errors.
+std::optional<double> quantity_of(std::string_view name, const StudyRows& rows, size_t row);
+
+/// How numbers of a quantity are written in one table or chart.
+struct QuantityScale {
+  std::string unit;  ///< "ms", "%"; may be empty
+  double size = 1;   ///< in the quantity's own unit
+  bool whole = false;
+};
+
+/// `largest`: the largest number that is shown. The metric of `rows` decides the unit of results.
+QuantityScale scale_of(std::string_view name, const StudyRows& rows, double largest);
+
+/// Returns a column with a cell for each number, in one unit. `title`: of the column.
+Column number_column(std::string title, std::string_view name, const StudyRows& rows,
+                     const std::vector<std::optional<double>>& numbers);
+
+/// "accuracy" for the quantity "result" of a classifier, otherwise the quantity's name.
+std::string title_of(std::string_view name, const StudyRows& rows);
+
+}  // namespace trireme

@@ -1,0 +1,164 @@
+#include "study/study.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "base/text.h"
+#include "study/quantities.h"
+#include "trireme/config.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kChartKinds[] = {"lines", "points", "progress"};
+
+std::vector<int> whole_numbers(const ConfigTable& table, const char* key) {
+  std::vector<int> numbers;
+  for (const int64_t number : table.get_ints(key, {})) {
+    if (number < 1 || number > INT32_MAX) table.fail(key, "must be whole numbers of at least 1", "");
+    numbers.push_back(int(number));
+  }
+  return numbers;
+}
+
+void check_file(const ConfigTable& table, const char* key, const fs::path& file) {
+  if (!fs::is_regular_file(file))
+    table.fail(key, fmt::format("there is no file {}", file.string()), "paths count from the study's folder");
+}
+
+Tuning read_tuning(const ConfigTable& table) {
+  Tuning tuning{table.require_string("key"), table.get_strings("values", {}), table.get_strings("set", {})};
+  if (tuning.values.size() < 2)
+    table.fail("values", "needs at least two", R"(write strings, for example ["0.01", "0.1"])");
+  return tuning;
+}
+
+StudyRun read_run(const ConfigTable& table, const fs::path& folder) {
+  StudyRun run;
+  run.name = table.require_string("name");
+  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+  if (run.name.empty() || run.name.find_first_not_of(kAllowed) != run.name.npos)
+    table.fail("name", "names a folder", "use letters, digits, - and _");
+  run.title = table.get_string("title", run.name);
+  run.experiment = folder / table.require_string("experiment");
+  check_file(table, "experiment", run.experiment);
+  if (table.has("cluster")) {
+    run.cluster = folder / table.require_string("cluster");
+    check_file(table, "cluster", run.cluster);
+  }
+  run.set = table.get_strings("set", {});
+  run.quick = table.get_strings("quick", {});
+  run.full = table.get_strings("full", {});
+  if (table.has("tune")) run.tuning = read_tuning(table.table("tune"));
+  return run;
+}
+
+/// Checks that `name` is a quantity of rows.
+void check_quantity(const ConfigTable& table, const char* key, const std::string& name) {
+  const std::vector<std::string> known = quantity_names();
+  if (std::find(known.begin(), known.end(), name) != known.end()) return;
+  const std::string near = closest_match(name, known);
+  table.fail(key, fmt::format("\"{}\" is not a quantity", name),
+             near.empty() ? "known are: " + join(known) : fmt::format("did you mean \"{}\"?", near));
+}
+
+StudyChart read_chart(const ConfigTable& table) {
+  StudyChart chart;
+  const std::vector<std::string> kinds(std::begin(kChartKinds), std::end(kChartKinds));
+  const std::string kind = table.get_choice("kind", kinds.front(), kinds);
+  chart.kind = ChartKind(std::find(kinds.begin(), kinds.end(), kind) - kinds.begin());
+  if (chart.kind == ChartKind::progress) {
+    chart.x = table.get_choice("x", "time", {"time", "epochs", "samples"});
+    chart.y = table.get_choice("y", "result", {"result", "loss"});
+    return chart;
+  }
+  chart.x = table.get_string("x", "devices");
+  chart.y = table.require_string("y");
+  check_quantity(table, "x", chart.x);
+  check_quantity(table, "y", chart.y);
+  return chart;
+}
+
+PublishedNumber read_published(const ConfigTable& table, const std::vector<std::string>& runs) {
+  PublishedNumber published{table.get_string("run", ""), table.require_string("strategy"),
+                            int(table.get_int("devices", 0, 0)), table.require_string("quantity"),
+                            table.require_double("value")};
+  check_quantity(table, "quantity", published.quantity);
+  if (!published.run.empty() && std::find(runs.begin(), runs.end(), published.run) == runs.end())
+    table.fail("run", "is not a run of this study", "the runs are: " + join(runs));
+  return published;
+}
+
+StudyPart read_part(const ConfigTable& table, const std::vector<std::string>& runs) {
+  StudyPart part;
+  part.title = table.require_string("title");
+  part.text = table.get_strings("text", {});
+  part.runs = table.get_strings("runs", {});
+  for (const std::string& run : part.runs)
+    if (std::find(runs.begin(), runs.end(), run) == runs.end())
+      table.fail("runs", fmt::format("\"{}\" is not a run of this study", run), "the runs are: " + join(runs));
+  part.strategies = table.get_strings("strategies", {});
+  part.devices = whole_numbers(table, "devices");
+  part.table = table.get_strings("table", {});
+  for (const std::string& name : part.table) check_quantity(table, "table", name);
+  for (const ConfigTable& chart : table.tables("charts")) part.charts.push_back(read_chart(chart));
+  for (const ConfigTable& number : table.tables("published")) part.published.push_back(read_published(number, runs));
+  part.advice = table.get_bool("advice", false);
+  for (const PublishedNumber& number : part.published)
+    if (std::find(part.table.begin(), part.table.end(), number.quantity) == part.table.end())
+      table.fail("table", fmt::format("lacks \"{}\", which has a published number", number.quantity), "add it");
+  if (part.text.empty() && part.table.empty() && part.charts.empty() && !part.advice)
+    table.fail("title", "has nothing to show", "add text, table, charts or advice = true");
+  return part;
+}
+
+std::string name_of_file(const fs::path& file) {
+  std::string name = file.filename().string();
+  for (const std::string_view ending : {std::string_view(kStudyFileEnding), std::string_view(".toml")})
+    if (name.size() > ending.size() && name.ends_with(ending)) return name.substr(0, name.size() - ending.size());
+  return name;
+}
+
+}  // namespace
+
+const char* name_of(StudySize size) {
+  return size == StudySize::quick ? "quick" : size == StudySize::full ? "full" : "usual";
+}
+
+std::vector<std::string> StudyRun::settings(StudySize size) const {
+  std::vector<std::string> all = set;
+  const std::vector<std::string>& more = size == StudySize::full ? full : quick;
+  if (size != StudySize::usual) all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+Study read_study(const fs::path& file) {
+  const ConfigTable table = ConfigTable::from_file(file);
+  Study study{.name = name_of_file(file),
+              .title = table.require_string("title"),
+              .source = table.get_string("source", ""),
+              .about = table.get_strings("about", {}),
+              .runs = {},
+              .parts = {}};
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  std::vector<std::string> names;
+  for (const ConfigTable& run : table.tables("runs")) {
+    study.runs.push_back(read_run(run, folder));
+    if (std::find(names.begin(), names.end(), study.runs.back().name) != names.end())
+      run.fail("name", "another run has it", "choose another name");
+    names.push_back(study.runs.back().name);
+  }
+  for (const ConfigTable& part : table.tables("parts")) study.parts.push_back(read_part(part, names));
+  table.finish();
+  if (study.runs.empty()) fail_user({file.string(), "has no runs", "nothing would be trained", "add [[runs]]"});
+  if (study.parts.empty()) fail_user({file.string(), "has no parts", "nothing would be shown", "add [[parts]]"});
+  return study;
+}
+
+}  // namespace trireme

@@ -1,0 +1,85 @@
+// A study: runs of experiments, and tables and charts of their results beside published ones. docs/studies.md describes
+// the file for users.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+/// How much of a study is trained. Each run may have settings for `quick` and for `full`.
+enum class StudySize { quick, usual, full };
+const char* name_of(StudySize size);  ///< "quick", "usual", "full"
+
+/// The search for the value of one key, for each row on its own and with the same number of trials.
+struct Tuning {
+  std::string key;  ///< "optimizer.learning_rate"
+  std::vector<std::string> values;
+  std::vector<std::string> set;  ///< settings of the trials only: a shorter length
+};
+
+/// An experiment whose strategies are trained.
+struct StudyRun {
+  std::string name;   ///< of its folder
+  std::string title;  ///< "MNIST"
+  std::filesystem::path experiment;
+  std::filesystem::path cluster = {};  ///< rows train in modelled time on these machines; empty: as the experiment says
+  std::vector<std::string> set = {};   ///< assignments as of --set, for every size
+  std::vector<std::string> quick = {};  ///< further ones
+  std::vector<std::string> full = {};
+  std::optional<Tuning> tuning = {};
+
+  std::vector<std::string> settings(StudySize size) const;
+};
+
+/// A number that the paper gives for a row.
+struct PublishedNumber {
+  std::string run;       ///< StudyRun::name; empty: of every run of the part
+  std::string strategy;  ///< as rows are named
+  int devices = 0;       ///< 0: any
+  std::string quantity;  ///< as of study/quantities.h
+  double value = 0;      ///< seconds, bytes, a share of 1, an amount of money, a number
+};
+
+enum class ChartKind {
+  lines,    ///< a line per strategy through its rows
+  points,   ///< a point per row
+  progress  ///< a line per row through its evaluations
+};
+
+struct StudyChart {
+  ChartKind kind = ChartKind::lines;
+  std::string x, y;  ///< quantities; of `progress` x: "time", "epochs" or "samples", and y: "result" or "loss"
+};
+
+/// What the report shows, in this order: the text, a chart and a table for each run.
+struct StudyPart {
+  std::string title;
+  std::vector<std::string> text = {};
+  std::vector<std::string> runs = {};        ///< names; empty: all
+  std::vector<std::string> strategies = {};  ///< of the rows that are shown; empty: all
+  std::vector<int> devices = {};             ///< of the rows that are shown; empty: all
+  std::vector<std::string> table = {};       ///< quantities, one column each; empty: no table
+  std::vector<StudyChart> charts = {};
+  std::vector<PublishedNumber> published = {};
+  bool advice = false;  ///< sentences derived from the rows: which strategy for which aim
+};
+
+struct Study {
+  std::string name;  ///< of the file
+  std::string title;
+  std::string source;              ///< the paper; empty: none
+  std::vector<std::string> about;  ///< paragraphs
+  std::vector<StudyRun> runs;
+  std::vector<StudyPart> parts;
+};
+
+inline constexpr const char* kStudyFileEnding = ".study.toml";
+
+/// Reads a study file. Paths in it count from its folder. Errors (user): the file cannot be read; keys, runs,
+/// quantities that do not exist; two runs of one name; a part without anything to show.
+Study read_study(const std::filesystem::path& file);
+
+}  // namespace trireme

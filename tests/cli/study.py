@@ -1,0 +1,89 @@
+"""Studies: what is trained, what is kept from earlier, and what the report shows."""
+import os
+
+from support import CliTest, text_of
+
+RUNS = """
+title = "Small"
+[[runs]]
+name = "fixed"
+experiment = "e.toml"
+set = ["length=4 steps"]
+"""
+STUDY = RUNS + """
+[[runs]]
+name = "tuned"
+experiment = "e.toml"
+set = ["length=4 steps", "strategies=data"]
+tune = { key = "optimizer.learning_rate", values = ["0.001", "0.05", "1e9"], set = ["length=2 steps"] }
+[[runs]]
+name = "absent"
+experiment = "absent.toml"
+[[parts]]
+title = "Times"
+table = ["time", "speedup", "result"]
+charts = [{ y = "speedup" }, { kind = "progress", y = "loss" }]
+published = [{ strategy = "data", quantity = "speedup", value = 1.9 }]
+[[parts]]
+title = "Advice"
+advice = true
+"""
+
+
+class Study(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.write("s.study.toml", STUDY)
+        self.write("absent.toml", 'name = "absent"\nmodel = "mlp"\ndata = { name = "cifar10" }\n')
+
+    def table(self, run):
+        parts = self.json("o", "study.json")["parts"]
+        shown = next(run_of_part for run_of_part in parts[0]["runs"] if run_of_part["run"] == run)
+        return {column["title"]: column["cells"] for column in shown["table"]}
+
+    def run_of_row(self, folder="data-x2"):
+        return self.json("o", "fixed", folder, "run.json")
+
+    def test_a_study_is_trained_once(self):
+        out, _ = self.trireme("study", "s.study.toml", "--dry-run")
+        self.assertRegex(out, r"3 rows in 3 runs, and 3 trials; 0 from earlier, 6 to train, in about ")
+        self.assertFalse(os.path.exists(self.path("studies")), "a dry run leaves nothing")
+
+        out, _ = self.trireme("study", "s.study.toml", "--out", "o", code=1)
+        self.assertIn("absent: could not be had: CIFAR-10", out)
+        self.assertEqual(self.table("fixed")["strategy"], ["single", "data"])
+        self.assertEqual(self.table("fixed")["speedup, published"], ["–", "1.90"])
+        self.assertEqual(self.table("tuned")["chosen"], ["0.05"], "0.001 hardly learns in two steps, and 1e9 diverges")
+        page = text_of(self.path("o", "report.html"))
+        for words in ("Small", "could not be had", "fixed/report.html", "speedup, published"):
+            self.assertIn(words, page)
+        for file in ("fixed/report.html", "fixed/run.json", "fixed/data-x2/metrics.jsonl", "tuned/trials/data-x2-3/run.json"):
+            self.assertTrue(os.path.exists(self.path("o", file)), file)
+
+        before = self.run_of_row()
+        out, _ = self.trireme("study", "s.study.toml", "--out", "o", code=1)
+        self.assertIn("6 from earlier, 0 to train", out)
+        self.assertEqual(self.run_of_row(), before)
+
+        self.write("s.study.toml", STUDY.replace('set = ["length=4 steps"]', 'set = ["length=5 steps"]'))
+        out, _ = self.trireme("study", "s.study.toml", "--out", "o", code=1)
+        self.assertIn("4 from earlier, 2 to train", out)
+        self.assertEqual(self.run_of_row("data-x2.earlier-1"), before, "nothing is removed")
+        self.assertEqual(self.run_of_row()["rows"][0]["evaluations"][-1]["step"], 5)
+
+    def test_an_interrupted_row_is_trained_again(self):
+        self.write("s.study.toml", RUNS + '[[parts]]\ntitle = "x"\nadvice = true\n')
+        self.trireme("study", "s.study.toml", "--out", "o")
+        run = self.path("o", "fixed", "data-x2", "run.json")
+        self.write(run, text_of(run).replace('"finished"', '"running"'))
+        out, _ = self.trireme("study", "s.study.toml", "--out", "o")
+        self.assertIn("1 from earlier, 1 to train", out)
+        self.assertTrue(os.path.isdir(self.path("o", "fixed", "data-x2.earlier-1")))
+
+    def test_wrong_use(self):
+        self.write("bad.study.toml", "title = 3\n")
+        self.all_refused(((["study", "epoch-averagin"], ["epoch-averagin", "did you mean epoch-averaging?"]),
+                          (["study", "bad.study.toml"], ["bad.study.toml:1", "title"]),
+                          (["study", "s.study.toml", "--quick", "--full"], ["--quick", "--full"])), data=False)
+        out, _ = self.trireme("study", data=False)
+        self.assertIn("epoch-averaging", out)

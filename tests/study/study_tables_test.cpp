@@ -1,0 +1,151 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "study/page.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// A row of 10 steps of 8 samples.
+RunResult row_of(const char* strategy, int devices, double seconds, double accuracy) {
+  RunResult row;
+  row.strategy = row.name = strategy;
+  row.devices = devices;
+  row.samples_per_second = 80 / seconds;
+  row.step_seconds = StepSeconds{seconds / 10, seconds / 11, seconds / 9, {}};
+  row.epoch_seconds = seconds;
+  row.memory.assign(size_t(devices), MemoryUse{.current = {}, .at_peak = {}, .peak = 4096 / devices});
+  row.busy_share.assign(size_t(devices), 0.5);
+  row.bytes_per_step = 100;
+  row.curve.push_back({10, 80, seconds, 0.5});
+  row.evaluations.push_back({10, 80, 1.0, seconds, 0.4, {{"accuracy", accuracy}}});
+  row.test = row.evaluations.back();
+  return row;
+}
+
+StudyRows sample_rows() {
+  StudyRows rows;
+  rows.result.experiment = "small";
+  rows.result.rows = {row_of("single", 1, 4, 0.98), row_of("data", 2, 2.5, 0.97), row_of("easgd", 1, 5, 0.96),
+                      row_of("easgd", 2, 2, 0.90)};
+  rows.result.rows[3].replicas = ReplicaReport{.replicas = 2, .idle_share = 0.25, .bytes = 4096, .staleness = {1, 3}};
+  return rows;
+}
+
+std::vector<std::string> titles_of(const std::vector<Column>& columns) {
+  std::vector<std::string> titles;
+  for (const Column& column : columns) titles.push_back(column.title);
+  return titles;
+}
+
+TEST(StudyQuantities, FollowFromTheRows) {
+  const StudyRows rows = sample_rows();
+  EXPECT_DOUBLE_EQ(quantity_of("time", rows, 1).value(), 2.5);
+  EXPECT_DOUBLE_EQ(quantity_of("speedup", rows, 1).value(), 4 / 2.5);  // over single
+  EXPECT_DOUBLE_EQ(quantity_of("speedup", rows, 3).value(), 5 / 2.0);  // over easgd on one device
+  EXPECT_DOUBLE_EQ(quantity_of("efficiency", rows, 3).value(), 5 / 2.0 / 2);
+  EXPECT_DOUBLE_EQ(quantity_of("time saved", rows, 3).value(), 1 - 2 / 5.0);
+  EXPECT_NEAR(quantity_of("lost", rows, 3).value(), 0.06, 1e-12);
+  EXPECT_DOUBLE_EQ(quantity_of("sent", rows, 1).value(), 100.0 * 10 * 2);
+  EXPECT_DOUBLE_EQ(quantity_of("sent", rows, 3).value(), 4096);
+  EXPECT_DOUBLE_EQ(quantity_of("staleness", rows, 3).value(), 0.75);
+  EXPECT_DOUBLE_EQ(quantity_of("waiting", rows, 3).value(), 0.25);
+  EXPECT_EQ(quantity_of("waiting", rows, 1), std::nullopt);
+  EXPECT_EQ(quantity_of("time to target", rows, 1), std::nullopt);
+  for (const std::string& name : quantity_names()) EXPECT_NO_THROW(quantity_of(name, rows, 0)) << name;
+}
+
+TEST(StudyQuantities, LostIsPositiveWhereAnErrorGrows) {
+  StudyRows rows = sample_rows();
+  for (RunResult& row : rows.result.rows) row.test->metrics.front().name = "rmse";
+  rows.result.rows[3].test->metrics.front().value = 2;
+  EXPECT_NEAR(quantity_of("lost", rows, 3).value(), 2 - 0.96, 1e-12);
+}
+
+TEST(StudyTables, HaveOurNumbersBesidePublishedOnes) {
+  StudyRun run{.name = "a", .title = "A", .experiment = "e.toml"};
+  StudyPart part{.title = "Times", .devices = {2}, .table = {"time saved", "result"}};
+  part.published = {{"a", "easgd", 2, "time saved", 0.95}, {"b", "data", 2, "time saved", 0.5}};
+  const std::vector<Column> columns = part_table(part, run, sample_rows());
+  EXPECT_THAT(titles_of(columns), ElementsAre("strategy", "time saved", "time saved, published", "accuracy"));
+  EXPECT_THAT(columns[0].cells, ElementsAre("data", "easgd"));
+  EXPECT_THAT(columns[1].cells, ElementsAre("37.5", "60.0"));
+  EXPECT_THAT(columns[2].cells, ElementsAre("–", "95.0")) << "of another run: not shown";
+  EXPECT_EQ(columns[3].unit, "%");
+}
+
+TEST(StudyTables, ShowWhatWasChosenAndWhatFailed) {
+  StudyRows rows = sample_rows();
+  rows.chosen = {"0.1", "0.1", "0.3", "–"};
+  rows.result.rows[3].status = RunStatus::failed;
+  rows.result.rows[3].reason = "no trial ended";
+  const StudyRun run{.name = "a", .title = "A", .experiment = "e.toml"};
+  const std::vector<Column> columns = part_table({.title = "x", .table = {"time"}}, run, rows);
+  EXPECT_THAT(titles_of(columns), ElementsAre("strategy", "devices", "chosen", "time", "status"));
+  EXPECT_EQ(columns.back().cells.back(), "failed: no trial ended");
+  EXPECT_TRUE(part_table({.title = "x", .strategies = {"none"}, .table = {"time"}}, run, rows).empty());
+}
+
+TEST(StudyCharts, HaveASetPerStrategyAndPublishedPoints) {
+  const StudyRun run{.name = "a", .title = "A", .experiment = "e.toml"};
+  StudyPart part{.title = "x", .table = {"time saved"}};
+  part.published = {{"", "easgd", 2, "time saved", 0.95}};
+  const nlohmann::json chart = chart_json(part, {ChartKind::lines, "devices", "time saved"}, run, sample_rows());
+  ASSERT_EQ(chart["sets"].size(), 4u);
+  EXPECT_EQ(chart["sets"][2]["name"], "easgd");
+  EXPECT_EQ(chart["sets"][2]["points"].size(), 2u);
+  EXPECT_EQ(chart["sets"][3]["name"], "easgd, published");
+  EXPECT_DOUBLE_EQ(chart["sets"][3]["points"][0]["y"], 95);
+  EXPECT_EQ(chart["y"]["unit"], "%");
+  const nlohmann::json curves = chart_json(part, {ChartKind::progress, "epochs", "result"}, run, sample_rows());
+  ASSERT_EQ(curves["sets"].size(), 4u);
+  EXPECT_EQ(curves["sets"][3]["name"], "easgd on 2 devices");
+  EXPECT_DOUBLE_EQ(curves["sets"][3]["points"][0]["y"], 90);
+}
+
+TEST(StudyAdvice, NamesTheRowsForEachAim) {
+  const std::vector<std::string> advice = advice_of(sample_rows());
+  EXPECT_THAT(advice, Contains(HasSubstr("Fastest: easgd on 2 devices")));
+  EXPECT_THAT(advice, Contains(HasSubstr("best test accuracy: single on 1 device, 98.0 %")));
+  EXPECT_THAT(advice, Contains(HasSubstr("Least memory per device: data on 2 devices, 2.00 KiB")));
+  EXPECT_THAT(advice, Not(Contains(HasSubstr("Cheapest")))) << "there are no prices";
+}
+
+TEST(StudyPage, SaysWhatCouldNotBeHad) {
+  Study study{.name = "s",
+              .title = "A <study>",
+              .source = "Somebody, 2020",
+              .about = {"About & so on"},
+              .runs = {},
+              .parts = {}};
+  study.runs = {{.name = "a", .title = "A", .experiment = "e.toml"},
+                {.name = "b", .title = "B", .experiment = "f.toml"}};
+  study.parts = {
+      {.title = "Times", .table = {"time"}, .charts = {{ChartKind::lines, "devices", "time"}}, .advice = true}};
+  StudyResult result{.study = &study, .size = StudySize::quick, .runs = {}};
+  result.runs = {{.rows = sample_rows(), .folder = "a"}, {.rows = {}, .problem = "no data <here>", .folder = "b"}};
+  const std::string page = study_page(result);
+  EXPECT_THAT(page, HasSubstr("A &lt;study&gt;"));
+  EXPECT_THAT(page, HasSubstr("B: could not be had: no data &lt;here&gt;"));
+  EXPECT_THAT(page, HasSubstr("<a href=\"a/report.html\">A</a>"));
+  EXPECT_THAT(page, HasSubstr("id=\"chart-0-0-0\""));
+  EXPECT_THAT(page, HasSubstr("quick form"));
+  EXPECT_THAT(page, Not(HasSubstr("{{")));
+  const nlohmann::json json = study_json(result);
+  EXPECT_EQ(json["parts"][0]["runs"].size(), 1u);
+  EXPECT_EQ(json["runs"][1]["problem"], "no data <here>");
+  EXPECT_THAT(study_answer(result), Contains("B: could not be had: no data <here>"));
+}
+
+}  // namespace
+}  // namespace trireme
