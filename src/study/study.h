@@ -16,8 +16,8 @@ const char* name_of(StudySize size);  ///< "quick", "usual", "full"
 /// The search for the value of one key, for each row on its own and with the same number of trials.
 struct Tuning {
   std::string key;  ///< "optimizer.learning_rate"
-  std::vector<std::string> values;
-  std::vector<std::string> set;  ///< settings of the trials only: a shorter length
+  std::vector<std::string> values = {};
+  std::vector<std::string> set = {};  ///< settings of the trials only: a shorter length
 };
 
 /// An experiment whose strategies are trained.

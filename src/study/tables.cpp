@@ -46,6 +46,9 @@ Column text_column(std::string title, const StudyRows& rows, const std::vector<s
   return column;
 }
 
+/// "learning_rate" of "optimizer.learning_rate".
+std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
+
 bool has_several(const StudyRows& rows, const std::vector<size_t>& shown) {
   return std::any_of(shown.begin(), shown.end(), [&](size_t row) {
     return rows.result.rows[row].devices != rows.result.rows[shown.front()].devices;
@@ -172,7 +175,8 @@ std::vector<Column> part_table(const StudyPart& part, const StudyRun& run, const
     columns.push_back(text_column(
         "devices", rows, shown, [&](size_t row) { return fmt::format("{}", results[row].devices); }, true));
   if (!rows.chosen.empty())
-    columns.push_back(text_column("chosen", rows, shown, [&](size_t row) { return rows.chosen[row]; }));
+    columns.push_back(text_column(last_part(run.tuning ? run.tuning->key : "chosen"), rows, shown,
+                                  [&](size_t row) { return rows.chosen[row]; }));
   for (const std::string& quantity : part.table) {
     Numbers numbers;
     for (const size_t row : shown) numbers.push_back(quantity_of(quantity, rows, row));

@@ -53,7 +53,7 @@ class Study(CliTest):
         self.assertIn("absent: could not be had: CIFAR-10", out)
         self.assertEqual(self.table("fixed")["strategy"], ["single", "data"])
         self.assertEqual(self.table("fixed")["speedup, published"], ["–", "1.90"])
-        self.assertEqual(self.table("tuned")["chosen"], ["0.05"], "0.001 hardly learns in two steps, and 1e9 diverges")
+        self.assertEqual(self.table("tuned")["learning_rate"], ["0.05"], "0.001 hardly learns in two steps, and 1e9 diverges")
         page = text_of(self.path("o", "report.html"))
         for words in ("Small", "could not be had", "fixed/report.html", "speedup, published"):
             self.assertIn(words, page)

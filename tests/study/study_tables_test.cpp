@@ -89,9 +89,9 @@ TEST(StudyTables, ShowWhatWasChosenAndWhatFailed) {
   rows.chosen = {"0.1", "0.1", "0.3", "–"};
   rows.result.rows[3].status = RunStatus::failed;
   rows.result.rows[3].reason = "no trial ended";
-  const StudyRun run{.name = "a", .title = "A", .experiment = "e.toml"};
+  const StudyRun run{.name = "a", .title = "A", .experiment = "e.toml", .tuning = Tuning{.key = "optimizer.rate"}};
   const std::vector<Column> columns = part_table({.title = "x", .table = {"time"}}, run, rows);
-  EXPECT_THAT(titles_of(columns), ElementsAre("strategy", "devices", "chosen", "time", "status"));
+  EXPECT_THAT(titles_of(columns), ElementsAre("strategy", "devices", "rate", "time", "status"));
   EXPECT_EQ(columns.back().cells.back(), "failed: no trial ended");
   EXPECT_TRUE(part_table({.title = "x", .strategies = {"none"}, .table = {"time"}}, run, rows).empty());
 }
