@@ -49,7 +49,7 @@ void become_new_process(const std::vector<std::string>& environment) {
   }
 }
 
-void run_and_exit(std::vector<std::string> words, const RunProgram& run) {
+void run_and_exit(std::vector<std::string> words, const RunProgram& run) noexcept {
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());

@@ -23,6 +23,7 @@ void flush_output();
 void become_new_process(const std::vector<std::string>& environment);
 
 /// Runs the program with these words, the first one its name, and ends the process with its exit code.
-[[noreturn]] void run_and_exit(std::vector<std::string> words, const RunProgram& run);
+/// An exception of it ends the process, because the stack below belongs to the parent.
+[[noreturn]] void run_and_exit(std::vector<std::string> words, const RunProgram& run) noexcept;
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #include "cli/rank_group.h"
 
+#include <ATen/Parallel.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -114,6 +115,8 @@ void RankGroup::start(const MemberStart& start) {
     if (in_fork) {
       ::prctl(PR_SET_NAME, fmt::format("trireme-{}", *start.rank).c_str());
       become_new_process(variables);
+      // OpenMP counted the launcher's cores when it was loaded.
+      if (!start.cores.empty()) at::set_num_threads(int(start.cores.size()));
       run_and_exit(std::move(words), run_program);
     }
     ::execvpe(argv[0], argv.data(), envp.data());

@@ -96,6 +96,7 @@ class StudyTrainer {
       shown.folder = run.name;
       shown.rows.result = prepared.header;
       if (!prepared.problem.empty()) progress_.say(fmt::format("{}: {}", run.name, prepared.problem));
+      show_known_rows(prepared, shown);
       estimate(prepared);
     }
   }
@@ -131,22 +132,27 @@ class StudyTrainer {
  private:
   void estimate(const PreparedRun& run) {
     std::vector<const StudyTraining*> missing;
-    for (const std::vector<StudyTraining>* list : {&run.trials, &run.rows})
-      for (size_t k = 0; k < list->size(); ++k) {
-        const StudyTraining& training = (*list)[k];
-        const bool excluded = run.ruled_out[k * run.rows.size() / list->size()].has_value();
-        // The words of a row that follows trials are known only after them.
-        const bool known = training.value.empty() && run.run->tuning ? fs::exists(training.folder / "run.json")
-                                                                     : kept_row(training).has_value();
-        if (known) ++kept_;
-        else if (!excluded) missing.push_back(&training);
+    const size_t values = run.jobs.empty() ? 0 : run.trials.size() / run.jobs.size();
+    for (size_t job = 0; job < run.jobs.size(); ++job) {
+      if (run.ruled_out[job]) continue;
+      for (size_t k = job * values; k < (job + 1) * values; ++k) {
+        if (kept_row(run.trials[k])) ++kept_;
+        else missing.push_back(&run.trials[k]);
       }
+      std::string value;
+      if (known_row(run, job, value)) ++kept_;
+      else missing.push_back(&run.rows[job]);
+    }
     to_train_ += int64_t(missing.size());
     if (missing.empty() || interrupted_by_user()) return;
     const double before = estimated_;
     const std::optional<TrainingCost> cost =
         in_phase(&progress_, "estimating " + run.run->name, [&] { return measure_cost(run, forks_); });
-    if (!cost) return;
+    if (!cost) {
+      progress_.say(fmt::format("{}: {} to train; there is no estimate, because a short training on one device failed",
+                                run.run->name, counted(int64_t(missing.size()), "row or trial", "rows and trials")));
+      return;
+    }
     for (const StudyTraining* training : missing) {
       estimates_[training->folder] = estimated_seconds(*training, *cost);
       estimated_ += estimates_[training->folder];
@@ -154,6 +160,44 @@ class StudyTrainer {
     progress_.say(fmt::format("{}: {} to train, in about {}", run.run->name,
                               counted(int64_t(missing.size()), "row or trial", "rows and trials"),
                               format_seconds(estimated_ - before)));
+  }
+
+  /// The row of a job, if it needs no training. `value`: the one that its trials chose.
+  static std::optional<RunResult> known_row(const PreparedRun& run, size_t job, std::string& value) {
+    if (run.ruled_out[job]) return run.ruled_out[job];
+    if (!run.run->tuning) return kept_row(run.rows[job]);
+    const size_t values = run.run->tuning->values.size();
+    std::vector<RunResult> trials;
+    for (size_t k = job * values; k < (job + 1) * values; ++k) {
+      const std::optional<RunResult> trial = kept_row(run.trials[k]);
+      if (!trial) return std::nullopt;
+      trials.push_back(*trial);
+    }
+    const std::optional<size_t> best = best_of(trials);
+    if (!best) return no_trial(run.jobs[job]);
+    value = run.run->tuning->values[*best];
+    return kept_row(with_value(run.rows[job], *run.run, value));
+  }
+
+  static RunResult no_trial(const Job& job) {
+    return row_without_run(job, RunStatus::failed, "no trial ended with a finite loss");
+  }
+
+  static StudyTraining with_value(StudyTraining training, const StudyRun& run, const std::string& value) {
+    training.words.insert(training.words.end(), {"--set", fmt::format("{}={}", run.tuning->key, value)});
+    return training;
+  }
+
+  /// A report that is written before all runs are trained has the rows of earlier.
+  static void show_known_rows(const PreparedRun& run, StudyRunResult& shown) {
+    for (size_t job = 0; job < run.jobs.size(); ++job) {
+      std::string value;
+      const std::optional<RunResult> row = known_row(run, job, value);
+      if (!row) continue;
+      shown.rows.result.rows.push_back(*row);
+      if (run.run->tuning) shown.rows.chosen.push_back(value.empty() ? "–" : value);
+    }
+    if (!shown.rows.result.rows.empty()) complete_comparison(shown.rows.result);
   }
 
   RunResult trained(const StudyTraining& training, double time_limit) {
@@ -192,15 +236,19 @@ class StudyTrainer {
 
   bool train_run(const PreparedRun& run, StudyRunResult& shown) {
     bool all = true;
+    shown.rows.result.rows.clear();
+    shown.rows.chosen.clear();
     for (size_t job = 0; job < run.jobs.size(); ++job) {
       StudyTraining training = run.rows[job];
       std::optional<RunResult> row = run.ruled_out[job];
       if (run.run->tuning) {
-        const std::string value = row ? "" : choose(run, job);
+        std::string value = row ? "" : choose(run, job);
+        if (interrupted_by_user()) value.clear();  // some trials are missing
         shown.rows.chosen.push_back(value.empty() ? "–" : value);
         if (!row && value.empty())
-          row = row_without_run(run.jobs[job], RunStatus::failed, "no trial ended with a finite loss");
-        training.words.insert(training.words.end(), {"--set", fmt::format("{}={}", run.run->tuning->key, value)});
+          row = interrupted_by_user() ? row_without_run(run.jobs[job], RunStatus::interrupted, "stopped by the user")
+                                      : no_trial(run.jobs[job]);
+        training = with_value(training, *run.run, value);
       }
       if (!row) row = trained(training, run.time_limit);
       all = all && row->status != RunStatus::failed && row->status != RunStatus::interrupted;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -40,11 +42,22 @@ fs::path words_file(const StudyTraining& training) {
 
 ExperimentOptions options_of(const StudyRun& run, const StudyInputs& inputs, const std::vector<std::string>& more) {
   ExperimentOptions options;
-  options.experiment = run.experiment;
+  options.experiment = fs::weakly_canonical(run.experiment);  // the same words from every working folder
   options.set = run.settings(inputs.size);
   options.set.insert(options.set.end(), more.begin(), more.end());
-  options.data_dir = inputs.data_dir;
+  if (inputs.data_dir) options.data_dir = fs::weakly_canonical(*inputs.data_dir);
   return options;
+}
+
+/// What a training follows from: its words, and the texts of the files that they name.
+json command_of(const StudyTraining& training) {
+  json files = json::object();
+  for (const std::string& word : training.words) {
+    if (!word.ends_with(".toml") && !word.ends_with(".json")) continue;
+    std::ifstream file(word, std::ios::binary);
+    files[word] = std::string(std::istreambuf_iterator<char>(file), {});
+  }
+  return {{"words", training.words}, {"files", files}};
 }
 
 /// The words of a training except its plan, its devices and its folder.
@@ -54,7 +67,8 @@ std::vector<std::string> first_words(const StudyRun& run, const ExperimentOption
   words.insert(words.end(), flags.begin(), flags.end());
   words.emplace_back("--messages");
   if (!run.cluster.empty())
-    words.insert(words.end(), {"--backend", kVirtualBackend.name, "--cluster", run.cluster.string()});
+    words.insert(words.end(),
+                 {"--backend", kVirtualBackend.name, "--cluster", fs::weakly_canonical(run.cluster).string()});
   return words;
 }
 
@@ -136,7 +150,7 @@ PreparedRun prepare_run(const StudyRun& run, const StudyInputs& inputs) {
     prepared.time_limit = spec.time_limit;
     prepared.batch = spec.batch;
     list_trainings(prepared, inputs, spec, data);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     prepared.problem = first_line(error);
   }
   return prepared;
@@ -146,7 +160,7 @@ std::optional<RunResult> kept_row(const StudyTraining& training) {
   const fs::path words = words_file(training), file = training.folder / "run.json";
   if (!fs::exists(words) || !fs::exists(file)) return std::nullopt;
   try {
-    if (read_json_file(words) != json(training.words)) return std::nullopt;
+    if (read_json_file(words) != command_of(training)) return std::nullopt;
     const json content = read_json_file(file);
     if (content.value("status", "") != "finished") return std::nullopt;
     const ExperimentResult result = from_json(content, file.string());
@@ -171,7 +185,7 @@ void begin_training(const StudyTraining& training) {
   }
   if (error)
     fail_run({training.folder.string(), "cannot be prepared", error.message(), "choose another folder with --out"});
-  write_json_file(words_file(training), training.words);
+  write_json_file(words_file(training), command_of(training));
 }
 
 std::optional<TrainingCost> measure_cost(const PreparedRun& run, ForkServer& forks) {

@@ -49,11 +49,11 @@ struct PreparedRun {
   std::vector<std::string> probe = {};  ///< words of a training on one device, without its number of steps
 };
 
-/// Reads the run's experiment, data and model, and lists its trainings. User errors become the run's problem.
+/// Reads the run's experiment, data and model, and lists its trainings. Errors become the run's problem.
 PreparedRun prepare_run(const StudyRun& run, const StudyInputs& inputs);
 
-/// Returns the row of a training that ended with the same words; nullopt: there is none. Failed rows are trained again,
-/// failed trials are not.
+/// Returns the row of a training that ended with the same words and the same texts of the files that they name;
+/// nullopt: there is none. Failed rows are trained again, failed trials are not.
 std::optional<RunResult> kept_row(const StudyTraining& training);
 
 /// Makes way for a training: a folder that is there is renamed, never removed. Notes the words for kept_row().

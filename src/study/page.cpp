@@ -69,6 +69,10 @@ std::string run_facts(const StudyRunResult& run) {
   return join(facts, "; ");
 }
 
+std::string why_empty(const StudyRunResult& run) {
+  return run.problem.empty() ? "not trained yet" : "could not be had: " + run.problem;
+}
+
 /// The runs with their setup, and those that could not be had.
 std::string runs_section(const StudyResult& result) {
   std::string out;
@@ -78,9 +82,8 @@ std::string runs_section(const StudyResult& result) {
     const std::string link = run.folder.empty() || run.rows.result.rows.empty()
                                  ? title
                                  : fmt::format("<a href=\"{}/report.html\">{}</a>", html_escaped(run.folder), title);
-    out +=
-        fmt::format("<li>{}: {}</li>\n", link,
-                    html_escaped(run.rows.result.rows.empty() ? "could not be had: " + run.problem : run_facts(run)));
+    out += fmt::format("<li>{}: {}</li>\n", link,
+                       html_escaped(run.rows.result.rows.empty() ? why_empty(run) : run_facts(run)));
   }
   return "<ul>\n" + out + "</ul>\n";
 }
@@ -189,7 +192,7 @@ std::vector<std::string> study_answer(const StudyResult& result) {
       });
   for (size_t k = 0; k < result.runs.size(); ++k)
     if (result.runs[k].rows.result.rows.empty())
-      lines.push_back(fmt::format("{}: could not be had: {}", result.study->runs[k].title, result.runs[k].problem));
+      lines.push_back(fmt::format("{}: {}", result.study->runs[k].title, why_empty(result.runs[k])));
   return lines;
 }
 

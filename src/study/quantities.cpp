@@ -10,6 +10,7 @@
 
 #include "plan/strategy.h"
 #include "report/quantities.h"
+#include "train/compare.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -30,11 +31,11 @@ Value mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / double(values.size());
 }
 
-/// The row with which others are compared: one device of the same strategy, otherwise `single`.
+/// The row with which others are compared: one device of the same strategy, otherwise `single`, with the same clock.
 const RunResult* base_of(const Rows& rows, const RunResult& row) {
   const RunResult* base = nullptr;
   for (const RunResult& other : rows.result.rows) {
-    if (other.devices != 1 || other.status != RunStatus::ok) continue;
+    if (other.devices != 1 || other.status != RunStatus::ok || clock_of(other) != clock_of(row)) continue;
     if (variant_name(other) == variant_name(row)) return &other;
     if (is_single(other.strategy)) base = &other;
   }
@@ -155,7 +156,11 @@ std::vector<std::string> quantity_names() {
 }
 
 std::optional<double> quantity_of(std::string_view name, const StudyRows& rows, size_t row) {
-  return find(name).of(rows, rows.result.rows[row]);
+  const RunResult& result = rows.result.rows[row];
+  constexpr std::string_view kOfWholeRuns[] = {"time", "time saved", "sent", "result", "lost", "loss"};
+  const bool is_whole = std::find(std::begin(kOfWholeRuns), std::end(kOfWholeRuns), name) != std::end(kOfWholeRuns);
+  if (is_whole && result.status != RunStatus::ok) return std::nullopt;  // it ended early
+  return find(name).of(rows, result);
 }
 
 QuantityScale scale_of(std::string_view name, const StudyRows& rows, double largest) {
