@@ -165,8 +165,8 @@ PredictedRow::PredictedRow(const MeasuredRow& row, RunSpec experiment, const Clu
 
 double PredictedRow::seconds(const Cluster& cluster, const Plan& plan) const {
   Predictions predictions(experiment_, model_, data_, cluster);
-  const RunResult row =
-      predict(experiment_, model_, plan, predictions.source(plan), {.timeline = false, .drawing = false, .memory = false});
+  const RunResult row = predict(experiment_, model_, plan, predictions.source(plan),
+                                {.timeline = false, .drawing = false, .memory = false});
   if (!row.step_seconds)
     fail_user({where_, job_.strategy, "a step of this plan has no predicted time", "leave it out"});
   return row.step_seconds->median;

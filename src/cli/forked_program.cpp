@@ -45,6 +45,7 @@ void become_new_process(const std::vector<std::string>& environment) {
   ::clearenv();
   for (const std::string& line : environment) {
     const size_t equals = line.find('=');
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread
     if (equals != line.npos) ::setenv(line.substr(0, equals).c_str(), line.c_str() + equals + 1, 1);
   }
 }
@@ -54,6 +55,7 @@ void run_and_exit(std::vector<std::string> words, const RunProgram& run) noexcep
   argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread
   std::exit(run(int(words.size()), argv.data()));
 }
 

@@ -41,6 +41,7 @@ void describe(const ChildEnd& end, double time_limit, RunResult& row) {
     row.reason = fmt::format("killed: did not end within time_limit = {} and {} s more", format_seconds(time_limit),
                              kGraceSeconds);
   } else if (end.signal) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread calls it
     row.reason = fmt::format("its process was ended by signal {} ({})", end.signal, ::strsignal(end.signal));
   } else {
     row.reason =

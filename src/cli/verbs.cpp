@@ -225,7 +225,8 @@ void add_study(CLI::App& app, StudyOptions& o) {
                    "those)");
   auto* quick = verb->add_flag("--quick", o.quick, "short runs: for a first look");
   verb->add_flag("--full", o.full, "runs at the paper's sizes, where the study has them")->excludes(quick);
-  verb->add_flag("--dry-run", o.dry_run, "print what would be trained and about how long that takes, and train nothing");
+  verb->add_flag("--dry-run", o.dry_run,
+                 "print what would be trained and about how long that takes, and train nothing");
   verb->add_option("--data-dir", o.data_dir, "folder with the data sets");
   verb->add_option("--out", o.out,
                    "folder of the study, whose trained rows are kept (default: studies/<name>, with -quick or -full "

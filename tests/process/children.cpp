@@ -113,6 +113,7 @@ class Forks {
     const pid_t self = getpid();
     if (send(socket, &self, sizeof self, 0) != ssize_t(sizeof self)) _exit(kFailedChild);
     close(socket);
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread
     std::exit(run_role(roles, words[1],
                        {std::stoi(words[2]), std::stoi(words[3]), words[4], {words.begin() + 5, words.end()}}));
   }
@@ -127,7 +128,7 @@ const Forks* forks = nullptr;
 }  // namespace
 
 int process_main(int argc, char** argv, const std::map<std::string, Role>& roles) {
-  const Forks process(roles);
+  static const Forks process(roles);
   forks = &process;
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();

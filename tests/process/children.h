@@ -1,5 +1,5 @@
-// Runs ranks as processes and collects the results. A process that has loaded the libraries and has one thread forks for
-// each rank, because loading them takes longer than most tests.
+// Runs ranks as processes and collects the results. A process that has loaded the libraries and has one thread forks
+// for each rank, because loading them takes longer than most tests.
 #pragma once
 
 #include <sys/types.h>

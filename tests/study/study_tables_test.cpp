@@ -44,6 +44,7 @@ StudyRows sample_rows() {
 
 std::vector<std::string> titles_of(const std::vector<Column>& columns) {
   std::vector<std::string> titles;
+  titles.reserve(columns.size());
   for (const Column& column : columns) titles.push_back(column.title);
   return titles;
 }
