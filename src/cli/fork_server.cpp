@@ -71,9 +71,10 @@ bool prepare(const ForkCommand& command) {
       ::chdir(command.text["working_folder"].get<std::string>().c_str()) != 0)
     return false;
   if (!command.text.contains("environment")) return true;
-  ::clearenv();
+  std::vector<std::string> lines;
   for (const auto& [name, value] : command.text["environment"].items())
-    ::setenv(name.c_str(), value.get<std::string>().c_str(), 1);
+    lines.push_back(name + "=" + value.get<std::string>());
+  set_environment(lines);
   return true;
 }
 

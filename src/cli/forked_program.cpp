@@ -32,6 +32,16 @@ void flush_output() {
   std::fflush(nullptr);
 }
 
+void set_environment(const std::vector<std::string>& lines) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread
+  ::clearenv();
+  for (const std::string& line : lines) {
+    const size_t equals = line.find('=');
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread
+    if (equals != line.npos) ::setenv(line.substr(0, equals).c_str(), line.c_str() + equals + 1, 1);
+  }
+}
+
 void become_new_process(const std::vector<std::string>& environment) {
   for (const int descriptor : numbers_in("/proc/self/fd")) {
     const int flags = ::fcntl(descriptor, F_GETFD);  // -1: it was open only to list the folder
@@ -42,12 +52,7 @@ void become_new_process(const std::vector<std::string>& environment) {
     if (::sigaction(number, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;
     if (action.sa_handler != SIG_DFL) ::signal(number, SIG_DFL);
   }
-  ::clearenv();
-  for (const std::string& line : environment) {
-    const size_t equals = line.find('=');
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread
-    if (equals != line.npos) ::setenv(line.substr(0, equals).c_str(), line.c_str() + equals + 1, 1);
-  }
+  set_environment(environment);
 }
 
 void run_and_exit(std::vector<std::string> words, const RunProgram& run) noexcept {

@@ -18,8 +18,11 @@ bool has_one_thread();
 /// child writes it too.
 void flush_output();
 
+/// Replaces the environment by `lines` of NAME=value. The process has one thread.
+void set_environment(const std::vector<std::string>& lines);
+
 /// For the child of a fork. Leaves of this process what exec leaves: closes the descriptors that are close-on-exec, and
-/// gives signals with a handler their default action. Sets the environment to `environment`, lines of NAME=value.
+/// gives signals with a handler their default action. Sets the environment.
 void become_new_process(const std::vector<std::string>& environment);
 
 /// Runs the program with these words, the first one its name, and ends the process with its exit code.

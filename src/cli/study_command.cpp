@@ -48,9 +48,8 @@ std::vector<std::pair<std::string, fs::path>> known_studies() {
   std::error_code ignored;
   for (const fs::path& folder : study_folders())
     for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-      const std::string file = entry.path().filename().string(), ending = kStudyFileEnding;
-      if (!file.ends_with(ending)) continue;
-      const std::string name = file.substr(0, file.size() - ending.size());
+      if (!entry.path().string().ends_with(kStudyFileEnding)) continue;
+      const std::string name = name_of_study(entry.path());
       if (std::none_of(studies.begin(), studies.end(), [&](const auto& study) { return study.first == name; }))
         studies.emplace_back(name, entry.path());
     }
@@ -96,8 +95,7 @@ class StudyTrainer {
       shown.folder = run.name;
       shown.rows.result = prepared.header;
       if (!prepared.problem.empty()) progress_.say(fmt::format("{}: {}", run.name, prepared.problem));
-      show_known_rows(prepared, shown);
-      estimate(prepared);
+      estimate(prepared, take_stock(prepared, shown));
     }
   }
 
@@ -110,7 +108,7 @@ class StudyTrainer {
     progress_.say(fmt::format("{}: {} in {}{}; {} from earlier, {} to train{}", result_.study->title,
                               counted(int64_t(rows), "row"), counted(int64_t(runs_.size()), "run"),
                               trials ? ", and " + counted(int64_t(trials), "trial") : "", kept_, to_train_,
-                              to_train_ ? ", in about " + format_seconds(estimated_) : ""));
+                              estimated_ > 0 ? ", in about " + format_seconds(estimated_) : ""));
   }
 
   /// Returns false if a run or a row failed, or the user ended the study.
@@ -130,54 +128,82 @@ class StudyTrainer {
   const StudyResult& result() const { return result_; }
 
  private:
-  void estimate(const PreparedRun& run) {
-    std::vector<const StudyTraining*> missing;
-    const size_t values = run.jobs.empty() ? 0 : run.trials.size() / run.jobs.size();
-    for (size_t job = 0; job < run.jobs.size(); ++job) {
-      if (run.ruled_out[job]) continue;
+  /// What an earlier call has left of a job.
+  struct KnownJob {
+    std::optional<RunResult> row = {};  ///< if it needs no training
+    std::string value = "";             ///< the one that its trials chose
+    int64_t kept = 0;                   ///< of its trials and its row
+    std::vector<const StudyTraining*> missing = {};
+  };
+
+  static KnownJob known_job(const PreparedRun& run, size_t job) {
+    KnownJob known{.row = run.ruled_out[job]};
+    if (known.row) return known;
+    StudyTraining training = run.rows[job];
+    if (run.run->tuning) {
+      const size_t values = run.run->tuning->values.size();
+      std::vector<RunResult> trials;
       for (size_t k = job * values; k < (job + 1) * values; ++k) {
-        if (kept_row(run.trials[k])) ++kept_;
-        else missing.push_back(&run.trials[k]);
+        if (const std::optional<RunResult> trial = kept_row(run.trials[k])) trials.push_back(*trial);
+        else known.missing.push_back(&run.trials[k]);
       }
-      std::string value;
-      if (known_row(run, job, value)) ++kept_;
-      else missing.push_back(&run.rows[job]);
+      known.kept = int64_t(trials.size());
+      known.value = known.missing.empty() ? chosen_value(run, trials) : "";
+      if (known.missing.empty() && known.value.empty()) {
+        known.row = no_trial(run.jobs[job]);
+        return known;
+      }
+      training = with_value(training, *run.run, known.value);
     }
+    if (known.missing.empty()) known.row = kept_row(training);
+    if (known.row) ++known.kept;
+    else known.missing.push_back(&run.rows[job]);
+    return known;
+  }
+
+  /// Shows the rows of earlier, so that a report that is written before all runs are trained has them. Returns what is
+  /// to be trained.
+  std::vector<const StudyTraining*> take_stock(const PreparedRun& run, StudyRunResult& shown) {
+    std::vector<const StudyTraining*> missing;
+    for (size_t job = 0; job < run.jobs.size(); ++job) {
+      const KnownJob known = known_job(run, job);
+      kept_ += known.kept;
+      missing.insert(missing.end(), known.missing.begin(), known.missing.end());
+      if (!known.row) continue;
+      shown.rows.result.rows.push_back(*known.row);
+      if (run.run->tuning) shown.rows.chosen.push_back(cell_of(known.value));
+    }
+    if (!shown.rows.result.rows.empty()) complete_comparison(shown.rows.result);
+    return missing;
+  }
+
+  void estimate(const PreparedRun& run, const std::vector<const StudyTraining*>& missing) {
     to_train_ += int64_t(missing.size());
     if (missing.empty() || interrupted_by_user()) return;
     const double before = estimated_;
+    const std::string count = counted(int64_t(missing.size()), "row or trial", "rows and trials");
     const std::optional<TrainingCost> cost =
         in_phase(&progress_, "estimating " + run.run->name, [&] { return measure_cost(run, forks_); });
     if (!cost) {
       progress_.say(fmt::format("{}: {} to train; there is no estimate, because a short training on one device failed",
-                                run.run->name, counted(int64_t(missing.size()), "row or trial", "rows and trials")));
+                                run.run->name, count));
       return;
     }
     for (const StudyTraining* training : missing) {
       estimates_[training->folder] = estimated_seconds(*training, *cost);
       estimated_ += estimates_[training->folder];
     }
-    progress_.say(fmt::format("{}: {} to train, in about {}", run.run->name,
-                              counted(int64_t(missing.size()), "row or trial", "rows and trials"),
-                              format_seconds(estimated_ - before)));
+    progress_.say(
+        fmt::format("{}: {} to train, in about {}", run.run->name, count, format_seconds(estimated_ - before)));
   }
 
-  /// The row of a job, if it needs no training. `value`: the one that its trials chose.
-  static std::optional<RunResult> known_row(const PreparedRun& run, size_t job, std::string& value) {
-    if (run.ruled_out[job]) return run.ruled_out[job];
-    if (!run.run->tuning) return kept_row(run.rows[job]);
-    const size_t values = run.run->tuning->values.size();
-    std::vector<RunResult> trials;
-    for (size_t k = job * values; k < (job + 1) * values; ++k) {
-      const std::optional<RunResult> trial = kept_row(run.trials[k]);
-      if (!trial) return std::nullopt;
-      trials.push_back(*trial);
-    }
+  /// The value of the best trial. Empty: every trial failed.
+  static std::string chosen_value(const PreparedRun& run, const std::vector<RunResult>& trials) {
     const std::optional<size_t> best = best_of(trials);
-    if (!best) return no_trial(run.jobs[job]);
-    value = run.run->tuning->values[*best];
-    return kept_row(with_value(run.rows[job], *run.run, value));
+    return best ? run.run->tuning->values[*best] : "";
   }
+
+  static std::string cell_of(const std::string& value) { return value.empty() ? "–" : value; }
 
   static RunResult no_trial(const Job& job) {
     return row_without_run(job, RunStatus::failed, "no trial ended with a finite loss");
@@ -186,18 +212,6 @@ class StudyTrainer {
   static StudyTraining with_value(StudyTraining training, const StudyRun& run, const std::string& value) {
     training.words.insert(training.words.end(), {"--set", fmt::format("{}={}", run.tuning->key, value)});
     return training;
-  }
-
-  /// A report that is written before all runs are trained has the rows of earlier.
-  static void show_known_rows(const PreparedRun& run, StudyRunResult& shown) {
-    for (size_t job = 0; job < run.jobs.size(); ++job) {
-      std::string value;
-      const std::optional<RunResult> row = known_row(run, job, value);
-      if (!row) continue;
-      shown.rows.result.rows.push_back(*row);
-      if (run.run->tuning) shown.rows.chosen.push_back(value.empty() ? "–" : value);
-    }
-    if (!shown.rows.result.rows.empty()) complete_comparison(shown.rows.result);
   }
 
   RunResult trained(const StudyTraining& training, double time_limit) {
@@ -225,13 +239,12 @@ class StudyTrainer {
     return minutes < 1 ? "" : fmt::format(" ({:.0f} min left)", minutes);
   }
 
-  /// The value for the job's row, from its trials. Empty: every trial failed.
+  /// The value for the job's row, from its trials. Empty: every trial failed, or the user ended the study.
   std::string choose(const PreparedRun& run, size_t job) {
     const size_t values = run.run->tuning->values.size();
     std::vector<RunResult> trials;
     for (size_t k = 0; k < values; ++k) trials.push_back(trained(run.trials[job * values + k], run.time_limit));
-    const std::optional<size_t> best = best_of(trials);
-    return best ? run.run->tuning->values[*best] : "";
+    return interrupted_by_user() ? "" : chosen_value(run, trials);
   }
 
   bool train_run(const PreparedRun& run, StudyRunResult& shown) {
@@ -242,9 +255,8 @@ class StudyTrainer {
       StudyTraining training = run.rows[job];
       std::optional<RunResult> row = run.ruled_out[job];
       if (run.run->tuning) {
-        std::string value = row ? "" : choose(run, job);
-        if (interrupted_by_user()) value.clear();  // some trials are missing
-        shown.rows.chosen.push_back(value.empty() ? "–" : value);
+        const std::string value = row ? "" : choose(run, job);
+        shown.rows.chosen.push_back(cell_of(value));
         if (!row && value.empty())
           row = interrupted_by_user() ? row_without_run(run.jobs[job], RunStatus::interrupted, "stopped by the user")
                                       : no_trial(run.jobs[job]);

@@ -32,8 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int kProbeSteps = 10;
-constexpr double kLongProbe = 10;  // seconds of a step, a start and an evaluation after which one more step is enough
+constexpr int kProbeSteps = 4;                // the first one, which is slower, does not count
 constexpr double kEvaluationShare = 1.0 / 3;  // of a sample's time in training
 
 fs::path words_file(const StudyTraining& training) {
@@ -60,15 +59,14 @@ json command_of(const StudyTraining& training) {
   return {{"words", training.words}, {"files", files}};
 }
 
-/// The words of a training except its plan, its devices and its folder.
-std::vector<std::string> first_words(const StudyRun& run, const ExperimentOptions& options) {
+/// The words of a training except its plan, its devices and its folder. `cluster`: may be empty.
+std::vector<std::string> first_words(const fs::path& cluster, const ExperimentOptions& options) {
   std::vector<std::string> words{"train"};
   const std::vector<std::string> flags = options.forwarded();
   words.insert(words.end(), flags.begin(), flags.end());
   words.emplace_back("--messages");
-  if (!run.cluster.empty())
-    words.insert(words.end(),
-                 {"--backend", kVirtualBackend.name, "--cluster", fs::weakly_canonical(run.cluster).string()});
+  if (!cluster.empty())
+    words.insert(words.end(), {"--backend", kVirtualBackend.name, "--cluster", fs::weakly_canonical(cluster).string()});
   return words;
 }
 
@@ -100,9 +98,11 @@ void set_work(StudyTraining& training, const StudyRun& run, const RunSpec& spec,
 void list_trainings(PreparedRun& prepared, const StudyInputs& inputs, const RunSpec& spec, const TaskData& data) {
   const StudyRun& run = *prepared.run;
   const fs::path folder = inputs.folder / run.name;
-  prepared.probe = first_words(run, options_of(run, inputs, {}));
+  prepared.probe = first_words({}, options_of(run, inputs, {}));
   for (const Job& job : prepared.jobs) {
-    StudyTraining row{.job = job, .words = with_plan(prepared.probe, job), .folder = folder / job.folder};
+    StudyTraining row{.job = job,
+                      .words = with_plan(first_words(run.cluster, options_of(run, inputs, {})), job),
+                      .folder = folder / job.folder};
     row.job.label = fmt::format("{}: {}", run.name, job.label);
     set_work(row, run, spec, data);
     prepared.rows.push_back(row);
@@ -114,7 +114,7 @@ void list_trainings(PreparedRun& prepared, const StudyInputs& inputs, const RunS
       more.back() = fmt::format("{}={}", run.tuning->key, value);
       const ExperimentOptions options = options_of(run, inputs, more);
       StudyTraining trial{.job = row.job,
-                          .words = with_plan(first_words(run, options), job),
+                          .words = with_plan(first_words(run.cluster, options), job),
                           .folder = folder / "trials" / fmt::format("{}-{}", job.folder, k + 1),
                           .value = value};
       trial.job.label += fmt::format(", {}={}", run.tuning->key, value);
@@ -122,15 +122,6 @@ void list_trainings(PreparedRun& prepared, const StudyInputs& inputs, const RunS
       prepared.trials.push_back(trial);
     }
   }
-}
-
-/// The wall time of a process with these words, in seconds; nullopt: it failed.
-std::optional<double> seconds_of_process(const std::vector<std::string>& words, ForkServer& forks) {
-  const double began = steady_seconds();
-  const ChildEnd end = run_child(
-      words, 0, interrupted_by_user(), [](const json&) {}, &forks);
-  if (end.exit_code != 0) return std::nullopt;
-  return steady_seconds() - began;
 }
 
 }  // namespace
@@ -191,20 +182,20 @@ void begin_training(const StudyTraining& training) {
 std::optional<TrainingCost> measure_cost(const PreparedRun& run, ForkServer& forks) {
   const fs::path out = fs::temp_directory_path() / fmt::format("trireme-probe-{}", ::getpid());
   std::error_code ignored;
-  const auto seconds_of = [&](int steps) {
-    std::vector<std::string> words = run.probe;
-    words.insert(words.end(), {"--plan", single_strategy(), "--devices", "1", "--steps", std::to_string(steps), "--out",
-                               out.string()});
-    const std::optional<double> seconds = seconds_of_process(words, forks);
-    fs::remove_all(out, ignored);
-    return seconds;
-  };
   fs::remove_all(out, ignored);
-  const std::optional<double> first = seconds_of(1);
-  const int more = first.value_or(0) > kLongProbe ? 1 : kProbeSteps;
-  const std::optional<double> second = first ? seconds_of(1 + more) : std::nullopt;
-  if (!second) return std::nullopt;
-  return TrainingCost{*first, std::max(0.0, *second - *first) / more / double(run.batch)};
+  std::vector<std::string> words = run.probe;
+  words.insert(words.end(), {"--plan", single_strategy(), "--devices", "1", "--steps", std::to_string(kProbeSteps),
+                             "--out", out.string()});
+  std::optional<StepSeconds> step;
+  const auto on_message = [&](const json& message) {
+    if (message.value("type", "") == "result") step = row_from_json(message.at("row")).step_seconds;
+  };
+  const double began = steady_seconds();
+  const ChildEnd end = run_child(words, 0, interrupted_by_user(), on_message, &forks);
+  const double wall = steady_seconds() - began;
+  fs::remove_all(out, ignored);
+  if (end.exit_code != 0 || !step) return std::nullopt;
+  return TrainingCost{std::max(0.0, wall - kProbeSteps * step->median), step->median / double(run.batch)};
 }
 
 double estimated_seconds(const StudyTraining& training, const TrainingCost& cost) {

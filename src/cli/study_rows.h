@@ -46,7 +46,7 @@ struct PreparedRun {
   std::vector<StudyTraining> rows = {};                  ///< by job; words lack the value that the trials choose
   double time_limit = 0;                                 ///< seconds of each training; 0: none
   int64_t batch = 0;
-  std::vector<std::string> probe = {};  ///< words of a training on one device, without its number of steps
+  std::vector<std::string> probe = {};  ///< words of a training in real time, without its plan
 };
 
 /// Reads the run's experiment, data and model, and lists its trainings. Errors become the run's problem.
@@ -65,7 +65,7 @@ struct TrainingCost {
   double sample = 0;  ///< seconds to train with one sample on one device
 };
 
-/// Measures by two short trainings on one device. nullopt: they failed.
+/// Measures by a short training on one device, in real time. nullopt: it failed.
 std::optional<TrainingCost> measure_cost(const PreparedRun& run, ForkServer& forks);
 
 /// Returns an estimate in seconds. Evaluating a sample counts a third of training with it (no backward pass).

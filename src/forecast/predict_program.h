@@ -14,8 +14,7 @@ struct PredictionOptions {
   int steps = 3;
   bool timeline = true;
   bool drawing = true;  ///< RunResult::schedule; it takes longer than the rest on thousands of devices
-  /// RunResult::memory, and whether it fits, which takes half as long as the time of the step. Plans without an
-  /// agreement only.
+  /// Predict RunResult::memory and whether it fits. Plans with an agreement ignore false.
   bool memory = true;
   std::optional<int64_t> epoch_samples = {};  ///< samples of an epoch; set: its seconds are predicted
 };

@@ -18,10 +18,10 @@
 
 namespace trireme {
 
-// Written by cmake/Embed.cmake from src/report/html/ and Debian's Chart.js.
+// Written by cmake/Embed.cmake from src/report/html/.
 namespace assets {
-extern const std::string_view report_html, report_css, charts_js, palette_js, rows_js, bars_js, curves_js, blocks_js,
-    replicas_js, schedule_js, timeline_js, report_js, chart_js;
+extern const std::string_view report_html, rows_js, bars_js, curves_js, blocks_js, replicas_js, schedule_js,
+    timeline_js, report_js;
 }  // namespace assets
 
 namespace {
@@ -185,14 +185,10 @@ std::string resumed_part(const Page& page) {
   return paragraphs(lines);
 }
 
-/// All scripts in one: later ones use what earlier ones define.
-std::string page_scripts() {
-  std::string out;
-  for (const std::string_view script :
-       {assets::charts_js, assets::palette_js, assets::rows_js, assets::timeline_js, assets::schedule_js,
-        assets::blocks_js, assets::replicas_js, assets::bars_js, assets::curves_js, assets::report_js})
-    out += script_text(script);
-  return out;
+std::string title_of(const Page& page) {
+  std::vector<std::string> titles;
+  for (const PageRun& run : page.runs) titles.push_back(html_escaped(run.run.result->experiment));
+  return join(titles, " and ");
 }
 
 std::string table_part(const Page& page, std::string_view name) {
@@ -211,12 +207,6 @@ std::string table_part(const Page& page, std::string_view name) {
 
 std::string part(const Page& page, std::string_view name) {
   const bool simulated = page.simulated();
-  if (name == "title") {
-    std::vector<std::string> titles;
-    for (const PageRun& run : page.runs) titles.push_back(html_escaped(run.run.result->experiment));
-    return join(titles, " and ");
-  }
-  if (name == "css") return std::string(assets::report_css);
   if (name == "verdict") return verdict_part(page);
   if (name == "changes") return changes_part(page);
   if (name == "changes-link") return page.changes ? "<a href=\"#changes\">From A to B</a>" : "";
@@ -237,14 +227,18 @@ std::string part(const Page& page, std::string_view name) {
   if (name == "problems")
     return simulated ? "Rows that could not be simulated, and warnings"
                      : "Runs that did not end normally, and warnings";
-  if (name == "data") return embedded_json(page_data(page.runs));
-  if (name == "chart-js") return script_text(assets::chart_js);
-  if (name == "page-js") return page_scripts();
   return table_part(page, name);
 }
 
 std::string filled(const Page& page) {
-  return filled_template(assets::report_html, [&](std::string_view name) { return part(page, name); });
+  return html_page(
+      {.title = title_of(page),
+       .first = "verdict",
+       .first_words = "verdict",
+       .body = filled_template(assets::report_html, [&](std::string_view name) { return part(page, name); }),
+       .data = page_data(page.runs),
+       .scripts = {assets::rows_js, assets::timeline_js, assets::schedule_js, assets::blocks_js, assets::replicas_js,
+                   assets::bars_js, assets::curves_js, assets::report_js}});
 }
 
 }  // namespace

@@ -3,11 +3,16 @@
 #include <fmt/format.h>
 
 #include <cstddef>
-#include <nlohmann/json.hpp>
 
 #include "report/run_json.h"
 
 namespace trireme {
+
+// Written by cmake/Embed.cmake from src/report/html/ and Debian's Chart.js.
+namespace assets {
+extern const std::string_view frame_html, report_css, charts_js, palette_js, chart_js;
+}  // namespace assets
+
 namespace {
 
 std::string header_cell(const Column& column) {
@@ -84,6 +89,21 @@ std::string filled_template(std::string_view text, const std::function<std::stri
     text.remove_prefix(close + 2);
   }
   return out += text;
+}
+
+std::string html_page(const HtmlPage& page) {
+  return filled_template(assets::frame_html, [&](std::string_view name) -> std::string {
+    if (name == "title") return page.title;
+    if (name == "css") return std::string(assets::report_css);
+    if (name == "first") return page.first;
+    if (name == "first-words") return page.first_words;
+    if (name == "body") return page.body;
+    if (name == "data") return embedded_json(page.data);
+    if (name == "chart-js") return script_text(assets::chart_js);
+    std::string scripts = script_text(assets::charts_js) + script_text(assets::palette_js);  // "page-js"
+    for (const std::string_view script : page.scripts) scripts += script_text(script);
+    return scripts;
+  });
 }
 
 }  // namespace trireme

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +13,20 @@ namespace trireme {
 
 /// Escapes `text` for HTML text and attribute values.
 std::string html_escaped(std::string_view text);
+
+/// A page with charts.
+struct HtmlPage {
+  std::string title;        ///< escaped
+  std::string first;        ///< id of the section to which a reader may skip
+  std::string first_words;  ///< "verdict"
+  std::string body;
+  nlohmann::json data;  ///< what the scripts draw
+  /// They follow charts.js and palette.js; later ones use what earlier ones define.
+  std::vector<std::string_view> scripts;
+};
+
+/// Returns the whole document, which loads nothing.
+std::string html_page(const HtmlPage& page);
 
 /// Escapes code for a <script> element, whose text may contain anything but its own end tag. In JavaScript strings
 /// "<\/" means "</".

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
@@ -12,9 +11,9 @@
 
 namespace trireme {
 
-// Written by cmake/Embed.cmake from src/study/html/, src/report/html/ and Debian's Chart.js.
+// Written by cmake/Embed.cmake from src/study/html/.
 namespace assets {
-extern const std::string_view study_html, study_js, report_css, charts_js, palette_js, chart_js;
+extern const std::string_view study_html, study_js;
 }  // namespace assets
 
 namespace {
@@ -26,8 +25,7 @@ template <class Visit>
 void for_each_run(const StudyResult& result, const StudyPart& part, const Visit& visit) {
   for (size_t k = 0; k < result.study->runs.size(); ++k) {
     const StudyRun& run = result.study->runs[k];
-    const bool shown = part.runs.empty() || std::find(part.runs.begin(), part.runs.end(), run.name) != part.runs.end();
-    if (shown && !result.runs[k].rows.result.rows.empty()) visit(k, run, result.runs[k].rows);
+    if (shows_run(part, run) && !result.runs[k].rows.result.rows.empty()) visit(k, run, result.runs[k].rows);
   }
 }
 
@@ -148,17 +146,18 @@ json table_json(const std::vector<Column>& columns) {
 }  // namespace
 
 std::string study_page(const StudyResult& result) {
-  return filled_template(assets::study_html, [&](std::string_view name) -> std::string {
-    if (name == "title") return html_escaped(result.study->title);
-    if (name == "css") return std::string(assets::report_css);
-    if (name == "jump") return jump_list(*result.study);
-    if (name == "about") return paragraphs(about(result));
-    if (name == "parts") return sections(result);
-    if (name == "runs") return runs_section(result);
-    if (name == "data") return embedded_json(page_json(result));
-    if (name == "chart-js") return script_text(assets::chart_js);
-    return script_text(assets::charts_js) + script_text(assets::palette_js) + script_text(assets::study_js);
-  });
+  return html_page({.title = html_escaped(result.study->title),
+                    .first = "about",
+                    .first_words = "study",
+                    .body = filled_template(assets::study_html,
+                                            [&](std::string_view name) -> std::string {
+                                              if (name == "jump") return jump_list(*result.study);
+                                              if (name == "about") return paragraphs(about(result));
+                                              if (name == "parts") return sections(result);
+                                              return runs_section(result);  // "runs"
+                                            }),
+                    .data = page_json(result),
+                    .scripts = {assets::study_js}});
 }
 
 json study_json(const StudyResult& result) {

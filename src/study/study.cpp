@@ -118,14 +118,14 @@ StudyPart read_part(const ConfigTable& table, const std::vector<std::string>& ru
   return part;
 }
 
-std::string name_of_file(const fs::path& file) {
+}  // namespace
+
+std::string name_of_study(const fs::path& file) {
   std::string name = file.filename().string();
   for (const std::string_view ending : {std::string_view(kStudyFileEnding), std::string_view(".toml")})
     if (name.size() > ending.size() && name.ends_with(ending)) return name.substr(0, name.size() - ending.size());
   return name;
 }
-
-}  // namespace
 
 const char* name_of(StudySize size) {
   return size == StudySize::quick ? "quick" : size == StudySize::full ? "full" : "usual";
@@ -140,7 +140,7 @@ std::vector<std::string> StudyRun::settings(StudySize size) const {
 
 Study read_study(const fs::path& file) {
   const ConfigTable table = ConfigTable::from_file(file);
-  Study study{.name = name_of_file(file),
+  Study study{.name = name_of_study(file),
               .title = table.require_string("title"),
               .source = table.get_string("source", ""),
               .about = table.get_strings("about", {}),

@@ -78,6 +78,9 @@ struct Study {
 
 inline constexpr const char* kStudyFileEnding = ".study.toml";
 
+/// Returns the file's name without its ending.
+std::string name_of_study(const std::filesystem::path& file);
+
 /// Reads a study file. Paths in it count from its folder. Errors (user): the file cannot be read; keys, runs,
 /// quantities that do not exist; two runs of one name; a part without anything to show.
 Study read_study(const std::filesystem::path& file);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -22,13 +23,18 @@ bool is_among(const auto& list, const auto& value) {
   return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
 }
 
+/// True if the paper gives the number for this quantity of this run.
+bool is_of(const PublishedNumber& number, const StudyRun& run, const std::string& quantity) {
+  return number.quantity == quantity && (number.run.empty() || number.run == run.name);
+}
+
 /// The numbers that the paper gives for this quantity, by row; empty: none.
 Numbers published_numbers(const StudyPart& part, const StudyRun& run, const StudyRows& rows,
                           const std::vector<size_t>& shown, const std::string& quantity) {
   Numbers numbers(shown.size());
   bool any = false;
   for (const PublishedNumber& number : part.published) {
-    if (number.quantity != quantity || (!number.run.empty() && number.run != run.name)) continue;
+    if (!is_of(number, run, quantity)) continue;
     for (size_t k = 0; k < shown.size(); ++k) {
       const RunResult& row = rows.result.rows[shown[k]];
       if (variant_name(row) != number.strategy || (number.devices != 0 && row.devices != number.devices)) continue;
@@ -92,20 +98,16 @@ json sets_of_rows(const StudyChart& chart, const StudyRows& rows, const std::vec
   return sets;
 }
 
+/// One set per strategy of which the paper gives numbers on so many devices.
 void add_published(const StudyPart& part, const StudyChart& chart, const StudyRun& run, const QuantityScale& y_scale,
                    json& sets) {
-  std::vector<std::string> names;
+  std::map<std::string, json> points;
   for (const PublishedNumber& number : part.published)
-    if (number.quantity == chart.y && number.devices > 0 && (number.run.empty() || number.run == run.name) &&
-        std::find(names.begin(), names.end(), number.strategy) == names.end())
-      names.push_back(number.strategy);
-  for (const std::string& name : names) {
-    json points = json::array();
-    for (const PublishedNumber& number : part.published)
-      if (number.quantity == chart.y && number.strategy == name && number.devices > 0 &&
-          (number.run.empty() || number.run == run.name))
-        points.push_back({{"x", number.devices}, {"y", number.value / y_scale.size}, {"of", name + ", published"}});
-    json set = set_json(name + ", published", name, 0, std::move(points));
+    if (is_of(number, run, chart.y) && number.devices > 0)
+      points[number.strategy].push_back(
+          {{"x", number.devices}, {"y", number.value / y_scale.size}, {"of", number.strategy + ", published"}});
+  for (auto& [strategy, of_strategy] : points) {
+    json set = set_json(strategy + ", published", strategy, 0, std::move(of_strategy));
     set["published"] = true;
     sets.push_back(std::move(set));
   }
@@ -151,6 +153,8 @@ const RunResult* least(const StudyRows& rows, const std::function<std::optional<
 }
 
 }  // namespace
+
+bool shows_run(const StudyPart& part, const StudyRun& run) { return is_among(part.runs, run.name); }
 
 std::vector<size_t> shown_rows(const StudyPart& part, const StudyRows& rows) {
   std::vector<size_t> shown;

@@ -18,6 +18,9 @@ struct StudyRunResult {
   std::string folder = "";   ///< in the study's folder; it has the run's own report
 };
 
+/// Returns true if the part shows rows of the run.
+bool shows_run(const StudyPart& part, const StudyRun& run);
+
 /// Returns the indices of the rows that the part shows.
 std::vector<size_t> shown_rows(const StudyPart& part, const StudyRows& rows);
 

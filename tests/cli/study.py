@@ -71,6 +71,15 @@ class Study(CliTest):
         self.assertEqual(self.run_of_row("data-x2.earlier-1"), before, "nothing is removed")
         self.assertEqual(self.run_of_row()["rows"][0]["evaluations"][-1]["step"], 5)
 
+    def test_rows_of_a_changed_experiment_are_trained_again(self):
+        self.write("s.study.toml", RUNS + '[[parts]]\ntitle = "x"\nadvice = true\n')
+        self.trireme("study", "s.study.toml", "--out", "o")
+        experiment = text_of(self.path("e.toml"))
+        self.assertIn("options.hidden = 32", experiment)
+        self.write("e.toml", experiment.replace("options.hidden = 32", "options.hidden = 16"))
+        out, _ = self.trireme("study", "./s.study.toml", "--out", "o")
+        self.assertIn("0 from earlier, 2 to train", out)
+
     def test_an_interrupted_row_is_trained_again(self):
         self.write("s.study.toml", RUNS + '[[parts]]\ntitle = "x"\nadvice = true\n')
         self.trireme("study", "s.study.toml", "--out", "o")

@@ -125,7 +125,7 @@ TEST(StudyAdvice, NamesTheRowsForEachAim) {
 TEST(StudyPage, SaysWhatCouldNotBeHad) {
   Study study{.name = "s",
               .title = "A <study>",
-              .source = "Somebody, 2020",
+              .source = "A. Author, 2020",
               .about = {"About & so on"},
               .runs = {},
               .parts = {}};

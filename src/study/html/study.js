@@ -1,4 +1,5 @@
-// Draws the charts of a study from the JSON in #data. charts.js and palette.js of a run's report give their form and colours.
+// Draws the charts of a study from the JSON in #data. charts.js and palette.js of a run's report give their form and
+// colours.
 "use strict";
 
 function axisTitle(axis) { return axis.unit ? `${axis.title} (${axis.unit})` : axis.title; }
@@ -7,13 +8,15 @@ function setStyle(set, isPoints) {
   const colour = colourOfName(set.variant);
   return { borderColor: colour, backgroundColor: set.published ? cssColour("--paper") : colour, borderWidth: 1.8,
            borderDash: set.published ? [2, 3] : dashOf(set), pointHitRadius: 8,
-           pointStyle: set.published ? "rectRot" : "circle", pointRadius: set.published ? 7 : isPoints || set.points.length < 12 ? 4 : 0,
+           pointStyle: set.published ? "rectRot" : "circle",
+           pointRadius: set.published ? 7 : isPoints || set.points.length < 12 ? 4 : 0,
            order: set.published ? 0 : 1, clip: 8, showLine: !isPoints };
 }
 
 /// The numbers of a chart, one line per point.
 function pointTable(chart) {
-  const rows = chart.sets.flatMap((set) => set.points.map((point) => [point.of, formatNumber(point.x), formatNumber(point.y)]));
+  const line = (point) => [point.of, formatNumber(point.x), formatNumber(point.y)];
+  const rows = chart.sets.flatMap((set) => set.points.map(line));
   setTable(chart.box, `${chart.title}, ${chart.run}`, ["row", axisTitle(chart.x), axisTitle(chart.y)], rows);
 }
 
@@ -31,11 +34,14 @@ function drawChart(chart) {
   const options = lineOptions(axisTitle(chart.x), axisTitle(chart.y), {}, sets.length);
   options.plugins.decimation.enabled = false;
   if (isPoints) options.interaction = { mode: "nearest", intersect: true };
-  options.plugins.tooltip.callbacks = { title: () => "", label: (item) => `${item.raw.of}: ${formatNumber(item.parsed.x)}, ${formatNumber(item.parsed.y)}` };
-  if (chart.x.devices) Object.assign(options.scales.x, devicesAxis([...new Set(chart.sets.flatMap((s) => s.points.map((p) => p.x)))].sort((a, b) => a - b)));
-  const values = chart.sets.flatMap((s) => s.points.map((p) => p.y));
+  const points = chart.sets.flatMap((set) => set.points), values = points.map((point) => point.y);
+  const label = ({ raw, parsed }) => `${raw.of}: ${formatNumber(parsed.x)}, ${formatNumber(parsed.y)}`;
+  options.plugins.tooltip.callbacks = { title: () => "", label };
+  const counts = [...new Set(points.map((point) => point.x))].sort((a, b) => a - b);
+  if (chart.x.devices) Object.assign(options.scales.x, devicesAxis(counts));
   if (Math.min(...values) < 0 || Math.min(...values) > 0.5 * Math.max(...values)) options.scales.y.beginAtZero = false;
-  addChart(box, `${chart.title}, ${chart.run}: ${chart.sets.map((s) => s.name).join(", ")}. The numbers are in the table below.`,
+  const names = chart.sets.map((set) => set.name).join(", ");
+  addChart(box, `${chart.title}, ${chart.run}: ${names}. The numbers are in the table below.`,
            { type: "line", data: { datasets: sets }, options });
 }
 
