@@ -214,6 +214,8 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
                "other launchers end all processes when one is lost",
                "leave it out; trireme launch train --resume resumes the run"});
   experiment.private_replicas = experiment.processes = true;
+  experiment.rank = place.rank;
+  experiment.rank_on_machine = place.local_rank;
   check_device(experiment);
   experiment.devices = {place.size};
   if (place.rank == 0) resumption = resumption_of(member, subject);
@@ -322,6 +324,8 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
   TrainShow show{.plan = &plan, .goes_on = member.goes_on()};
   show.notes.push_back(fmt::format("{} on {}, {}", counted(process->size(), "process", "processes"),
                                    counted(process->machines(), "machine"), through));
+  if (std::string device = device_in_words(subject.experiment, process->gpus()); !device.empty())
+    show.notes.push_back(std::move(device));
   show.describe = [&](ExperimentResult& result) { result.machine = machines_in_words(*process); };
   CheckpointUse checkpoints;
   GoesOnFrom begun_at;
@@ -448,6 +452,7 @@ int run_train_process(TrainOptions options, const ProcessPlace& place,
     const auto read = [&] { return read_for_processes(member, resumption); };
     const auto subject = agree(*member.process, member.options.plan, member.options.experiment, read);
     if (!subject) return kUserError;
+    if (subject->experiment.device != c10::DeviceType::CPU) member.process->count_gpus(gpu_ids(subject->experiment));
     if (subject->experiment.checkpoint.wanted()) allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
     return place.rank == 0 ? lead(member, *subject, std::move(resumption), connection.through)
                            : work_along(member, *subject);

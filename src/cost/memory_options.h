@@ -27,6 +27,7 @@ struct MemoryOptions {
   /// By model input: the data set's type. Empty: float32 for the first input, 64-bit indices for the others.
   std::vector<c10::ScalarType> input_types = {};
   Receivers receivers = Receivers::one_late;
+  int64_t library_memory = 0;  ///< bytes that libraries take on the device for each worker
 };
 
 }  // namespace trireme

@@ -20,6 +20,8 @@ RankMemory::RankMemory(ProgramSizes& all, int rank)
 
 std::vector<Held> RankMemory::hold_buffers() {
   std::vector<Held> held;
+  if (all_.options().library_memory > 0)
+    held.push_back(allocate(tally_, MemoryCategory::buffers, all_.options().library_memory));
   const bool averages = program_.training && all_.options().optimizer.ema > 0;
   for (const Op& op : program_.ops) {
     if (!op.has_buffers || !is_here(op)) continue;

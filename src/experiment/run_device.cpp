@@ -4,6 +4,7 @@
 
 #include "base/counted.h"
 #include "base/devices/device.h"
+#include "base/devices/gpu.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -41,7 +42,6 @@ void check_device(const RunSpec& experiment) {
                     ? "libtorch sees no GPU; trireme doctor says what it sees"
                     : "the libtorch of this build has no CUDA",
                 ", or build with a CUDA libtorch on a machine with a GPU");
-  if (experiment.processes) fail_on_gpus(experiment, "a worker that is a process");
   if (experiment.virtual_machines) fail_on_gpus(experiment, "a worker in modelled time");
   if (experiment.links) fail_on_gpus(experiment, "a worker behind emulated links");
   if (experiment.adapt) fail_on_gpus(experiment, "a run that adapts its plan");
@@ -70,9 +70,35 @@ std::vector<c10::Device> places_of_run(const RunSpec& experiment) {
   return places;
 }
 
+PlacedDevices place_workers(const RunSpec& experiment, const Plan& plan) {
+  if (!experiment.processes) return {0, places_of_run(experiment)};
+  const int count = plan.agreement.empty() ? 1 : plan.devices;
+  std::vector<c10::Device> places;
+  if (experiment.device != c10::DeviceType::CPU) {
+    const std::vector<c10::Device> visible = visible_devices(experiment.device);
+    check_internal(!visible.empty(), "a run on GPUs has been checked to have some");
+    for (int worker = experiment.rank_on_machine * count; int(places.size()) < count; ++worker)
+      places.push_back(visible[size_t(worker) % visible.size()]);
+  }
+  return {experiment.rank * count, std::move(places)};
+}
+
+std::vector<std::string> gpu_ids(const RunSpec& experiment) {
+  std::vector<std::string> ids;
+  if (experiment.device == c10::DeviceType::CUDA) {
+    for (const Gpu& gpu : visible_gpus()) ids.push_back(gpu.id);
+  } else if (experiment.device != c10::DeviceType::CPU) {
+    for (const c10::Device& device : visible_devices(experiment.device)) ids.push_back(device.str());
+  }
+  return ids;
+}
+
+std::string device_in_words(const RunSpec& experiment, int gpus) {
+  return experiment.device == c10::DeviceType::CPU ? "" : "workers compute on " + counted(gpus, "GPU");
+}
+
 std::string device_in_words(const RunSpec& experiment) {
-  if (experiment.device == c10::DeviceType::CPU) return "";
-  return "workers compute on " + counted(int64_t(visible_devices(experiment.device).size()), "GPU");
+  return device_in_words(experiment, int(visible_devices(experiment.device).size()));
 }
 
 }  // namespace trireme

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/devices/device.h"
 #include "experiment/run_spec.h"
 #include "trireme/plan.h"
 
@@ -25,10 +26,21 @@ void check_device(const RunSpec& experiment);
 /// several GPUs must have.
 RunSpec on_its_devices(RunSpec experiment, const Plan& plan);
 
-/// Returns where the devices 0, 1, ... of a run compute: they take the visible ones in turn. Empty: all on cores.
+/// Returns where the devices 0, 1, ... of a run in one process compute: they take the visible ones in turn. Empty: all
+/// on cores.
 std::vector<c10::Device> places_of_run(const RunSpec& experiment);
 
-/// Returns "", or for a run on GPUs a line for its header: "workers compute on 1 GPU".
+/// Places the workers of this process in a run under `plan`, which are numbered among those of all processes. The
+/// processes of a machine take its GPUs in turn.
+PlacedDevices place_workers(const RunSpec& experiment, const Plan& plan);
+
+/// Returns one text for each GPU that this process can use; processes that use one GPU have the same text for it. Empty
+/// for a run on cores.
+std::vector<std::string> gpu_ids(const RunSpec& experiment);
+
+/// Returns "", or for a run on GPUs a line for its header: "workers compute on 1 GPU". `gpus`: of all processes.
+std::string device_in_words(const RunSpec& experiment, int gpus);
+/// The same for a run in one process.
 std::string device_in_words(const RunSpec& experiment);
 
 }  // namespace trireme

@@ -67,6 +67,7 @@ CostSource measured_source(const RunSpec& experiment, const Model& model, const 
   const Overlap overlap = experiment.processes ? Overlap::sums : Overlap::nothing;
   source.links = std::make_shared<ProfiledLinks>(profile.links, workers, places, overlap);
   source.cluster.overlap = source.links->overlap();
+  source.library_memory = profile.device.library_memory;
   source.shares_memory = !experiment.private_replicas && profile.machine.gpus <= 1;  // see on_its_devices()
   describe_links(profile.links, source.cluster);
   source.cluster.nodes.front().price_per_hour = experiment.price_per_hour;

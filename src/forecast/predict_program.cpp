@@ -94,7 +94,8 @@ void fill_memory(const RunSpec& experiment, const Model& model, const Plan& plan
   const MemoryOptions options{.batch = experiment.batch,
                               .precision = experiment.precision,
                               .optimizer = experiment.optimizer,
-                              .input_types = input_types(experiment, model)};
+                              .input_types = input_types(experiment, model),
+                              .library_memory = source.library_memory};
   RunResult& row = prediction.row;
   row.memory = predict_memory(program, model, *source.layers, options, ranks);
   int64_t peak = 0;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/devices/device.h"
+#include "base/devices/gpu.h"
 #include "base/seconds.h"
 #include "profile/measured_devices.h"
 #include "profile/noise.h"
@@ -138,7 +139,9 @@ DeviceMeasurement measure_device(int threads) {
                        }
                      },
                      {threads});
-  return {devices.memory, flops / spread_of(seconds).median};
+  return {.memory = devices.memory,
+          .flops = flops / spread_of(seconds).median,
+          .library_memory = devices.gpus > 0 ? library_memory_bytes() : 0};
 }
 
 }  // namespace trireme

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/devices/gpu.h"
 #include "base/memory.h"
 #include "base/seconds.h"
 #include "experiment/batches.h"
+#include "experiment/run_device.h"
 #include "forecast/agreement_plan.h"
 #include "train/run.h"
 #include "train/share_state.h"
@@ -25,10 +27,11 @@ constexpr double kPatienceSeconds = 1;        // after that, for this rank's wor
 
 void run_follower_rank(const RunSpec& given, const Model& model, const TaskData& data, const Plan& plan,
                        const std::shared_ptr<ProcessRank>& process, const std::atomic<bool>& interrupted) {
-  const RunSpec experiment = whole_experiment(given, plan);
+  const RunSpec experiment = on_its_devices(whole_experiment(given, plan), plan);
   validate(plan, model, std::max<int64_t>(1, experiment.batch / plan.replicas), fmt::format("plan {}", plan.name));
   check_shapes(experiment, model, data, plan);
   install_memory_accounting();
+  if (experiment.device != c10::DeviceType::CPU) install_gpu_memory_accounting();
   const std::shared_ptr<Communicator> leaders = plan.agreement.empty() ? nullptr : process->worker_communicator();
   RunOptions options{.make_world = leaders ? replicas_as_ranks(*leaders) : MakeReplicaWorld(), .process = process};
   share_beginning(options);

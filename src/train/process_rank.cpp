@@ -84,6 +84,15 @@ ProcessRank::ProcessRank(std::unique_ptr<Communicator> world, std::string backen
   compare_clocks(machines);
 }
 
+void ProcessRank::count_gpus(const std::vector<std::string>& ids) {
+  std::set<json> all;
+  for (const std::string& text : gather_texts(*world_, json{machine_id(), ids}.dump())) {
+    const json found = json::parse(text);
+    for (const json& id : found.at(1)) all.insert(json{found.at(0), id});
+  }
+  gpus_ = std::stoi(broadcast_text(*world_, std::to_string(all.size())));
+}
+
 /// Rank 0 answers with its time; the answer is assumed to have taken half of the round trip. Only between machines,
 /// because a machine has one clock.
 void ProcessRank::compare_clocks(const std::vector<std::string>& machines) {

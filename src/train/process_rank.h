@@ -35,6 +35,11 @@ class ProcessRank {
   int cores() const { return cores_; }
   int machines() const { return machines_; }
 
+  /// Counts the GPUs that the processes can use, those of several processes once. `ids`: this process' (gpu_ids). All
+  /// ranks must call it together, before a run on GPUs.
+  void count_gpus(const std::vector<std::string>& ids);
+  int gpus() const { return gpus_; }  ///< 0 before count_gpus
+
   /// A communicator over all ranks for training state; its messages have tags of their own.
   Communicator& states() { return *states_; }
   /// Returns a communicator over all ranks for a worker; it counts the traffic of training only. All ranks must call it
@@ -74,7 +79,7 @@ class ProcessRank {
 
   const std::unique_ptr<Communicator> world_, states_;
   const std::string backend_;
-  int cores_ = 0, machines_ = 1;
+  int cores_ = 0, machines_ = 1, gpus_ = 0;
   double clock_ahead_ = 0;  ///< seconds by which this machine's steady clock is ahead of rank 0's
 
   std::atomic<bool> end_requested_ = false;

@@ -44,6 +44,12 @@ RunResult result_before(const RunSpec& experiment, const Model& model, const Pla
   return result;
 }
 
+/// Returns how many workers can compute at once: the cores, or the GPUs, of all processes.
+int places_there(const RunSpec& experiment, const ProcessRank* process) {
+  if (experiment.device == c10::DeviceType::CPU) return process ? process->cores() : inspect_machine(false).cores;
+  return process ? process->gpus() : int(visible_devices(experiment.device).size());
+}
+
 /// Moves the state that the run resumes into its options. Returns the point that earlier runs had reached.
 CurvePoint resume_into(RunOptions& options, CheckpointUse& checkpoints) {
   if (!checkpoints.resumed) return {};
@@ -100,7 +106,7 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   if (experiment.device != c10::DeviceType::CPU) install_gpu_memory_accounting();
   RunResult result = result_before(experiment, model, plan, process.get());
   if (!make_world.make)
-    add_plan_warnings(plan, model, experiment, process ? process->cores() : inspect_machine(false).cores, result);
+    add_plan_warnings(plan, model, experiment, places_there(experiment, process.get()), result);
 
   MakeReplicaWorld world_of_replicas = make_world;
   const std::unique_ptr<Communicator> leaders =

@@ -24,14 +24,16 @@
 #include "comm/rendezvous/process_place.h"
 #include "comm/through_gpu.h"
 #include "comm/virtual/virtual_time.h"
+#include "support/device_under_test.h"
 #include "support/ranks.h"
 
 namespace trireme::test_support {
 
-enum class Backend { local, gloo, mpi, nccl, virtual_time };
+/// gloo_gpu: over gloo, with tensors on the device under test.
+enum class Backend { local, gloo, gloo_gpu, mpi, nccl, virtual_time };
 
 inline std::string name_of(Backend backend) {
-  constexpr const char* kNames[] = {"local", "gloo", "mpi", "nccl", "virtual"};
+  constexpr const char* kNames[] = {"local", "gloo", "gloo_gpu", "mpi", "nccl", "virtual"};
   return kNames[static_cast<int>(backend)];
 }
 
@@ -48,6 +50,7 @@ class OnBackend : public ::testing::TestWithParam<Backend> {
 #define TRIREME_ON_EVERY_BACKEND(Suite)             \
   TRIREME_ON_BACKEND(Local, Suite, local);          \
   TRIREME_ON_BACKEND(Gloo, Suite, gloo);            \
+  TRIREME_ON_BACKEND(GlooGpu, Suite, gloo_gpu);     \
   TRIREME_ON_BACKEND(Virtual, Suite, virtual_time); \
   TRIREME_ON_BACKEND(Nccl, Suite, nccl);            \
   TRIREME_ON_BACKEND(Mpi, Suite, mpi)
@@ -59,7 +62,8 @@ inline std::optional<ProcessPlace> place_in_mpi() {
 
 /// Returns why a backend cannot run this number of ranks here; empty if it can.
 inline std::string obstacle_to(Backend backend, int ranks) {
-  if (backend == Backend::gloo && !gloo_available()) return "this build has no gloo";
+  if ((backend == Backend::gloo || backend == Backend::gloo_gpu) && !gloo_available()) return "this build has no gloo";
+  if (backend == Backend::gloo_gpu && device_under_test() == "cpu") return "TRIREME_TEST_DEVICE names no device";
   if (backend == Backend::nccl && !nccl_available()) return "this build has no NCCL";
   if (backend == Backend::nccl && nccl_gpus() < ranks) return "there are fewer GPUs";
   if (backend != Backend::mpi) return "";
@@ -125,7 +129,13 @@ void run_gloo_ranks(int n, Body body, double timeout_seconds = 30,
 
 /// Rank r on GPU r.
 inline std::unique_ptr<Communicator> connect_over_nccl(const WorldOptions& options) {
-  return std::make_unique<ThroughGpu>(nccl_communicator({.control = options, .gpu = options.rank}), options.rank);
+  return std::make_unique<ThroughGpu>(nccl_communicator({.control = options, .gpu = options.rank}),
+                                      at::Device(at::kCUDA, int8_t(options.rank)));
+}
+
+/// All ranks on one device.
+inline std::unique_ptr<Communicator> connect_over_gloo_from_gpu(const WorldOptions& options) {
+  return std::make_unique<ThroughGpu>(gloo_communicator(options), place_of(0));
 }
 
 /// Backend `virtual`, whose transfers take no time.
@@ -161,7 +171,10 @@ void run_ranks(Backend backend, int n, Body body) {
   if (backend == Backend::local) return run_ranks(n, body);
   if (backend == Backend::virtual_time) return run_ranks_in_virtual_time(n, body);
   if (backend == Backend::mpi) return run_mpi_ranks(n, body);
-  run_gloo_ranks(n, body, 30, backend == Backend::nccl ? &connect_over_nccl : &gloo_communicator);
+  run_gloo_ranks(n, body, 30,
+                 backend == Backend::nccl       ? &connect_over_nccl
+                 : backend == Backend::gloo_gpu ? &connect_over_gloo_from_gpu
+                                                : &gloo_communicator);
 }
 
 }  // namespace trireme::test_support

@@ -28,6 +28,7 @@ class FailurePrinter final : public ::testing::EmptyTestEventListener {
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
+  ::testing::AddGlobalTestEnvironment(new trireme::test_support::DeviceUnderTest);
   const auto place = trireme::test_support::place_in_mpi();
   if (place && place->rank != 0) {
     auto& listeners = ::testing::UnitTest::GetInstance()->listeners();

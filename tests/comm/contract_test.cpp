@@ -13,6 +13,7 @@
 #include "comm/backends.h"
 #include "comm/collective_queue.h"
 #include "comm/formulas.h"
+#include "comm/group_member.h"
 #include "comm/single.h"
 #include "comm/virtual/virtual_time.h"
 #include "support/start_all_reduce.h"
@@ -51,6 +52,9 @@ INSTANTIATE_TEST_SUITE_P(Local, Collectives,
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Gloo, Collectives,
                          ::testing::Combine(::testing::Values(Backend::gloo), ::testing::Values(1, 2, 3, 5)),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(GlooGpu, Collectives,
+                         ::testing::Combine(::testing::Values(Backend::gloo_gpu), ::testing::Values(1, 2, 3)),
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Mpi, Collectives,
                          ::testing::Combine(::testing::Values(Backend::mpi), ::testing::Values(1, 2, 3, 4)), case_name);
@@ -377,6 +381,7 @@ TEST_P(Collectives, StartedCollectivesRunBesideOthers) {
     for (std::future<OperationDone>& handle : handles) operations += handle.get().count.operations;
     for (const at::Tensor& tensor : tensors) EXPECT_TRUE(tensor.equal(sum_of_values(n, tensor.sizes(), at::kFloat)));
     EXPECT_EQ(operations, int64_t(std::size(kLengths)) + 1);
+    if (dynamic_cast<GroupMember*>(&c) == nullptr) return;  // ThroughGpu hides what the queue asks its group for
     EXPECT_EQ(c.count().operations, 1) << "what goes on beside is counted by itself";
   });
 }

@@ -1,4 +1,5 @@
-// A communicator over nccl for tests with tensors in host memory: it copies them to the GPU and back.
+// A communicator for tests with tensors in host memory: it copies them to a device and back, so that those of the
+// communicator under test are there.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -15,8 +16,7 @@ namespace trireme::test_support {
 
 class ThroughGpu final : public Communicator {
  public:
-  ThroughGpu(std::unique_ptr<Communicator> inner, int gpu)
-      : inner_(std::move(inner)), gpu_(at::kCUDA, static_cast<int8_t>(gpu)) {}
+  ThroughGpu(std::unique_ptr<Communicator> inner, at::Device gpu) : inner_(std::move(inner)), gpu_(gpu) {}
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
@@ -49,7 +49,7 @@ class ThroughGpu final : public Communicator {
   at::Tensor receive(int from, int64_t tag) override { return inner_->receive(from, tag).cpu(); }
   void barrier() override { inner_->barrier(); }
   std::unique_ptr<Communicator> group(std::span<const int> ranks) override {
-    return std::make_unique<ThroughGpu>(inner_->group(ranks), gpu_.index());
+    return std::make_unique<ThroughGpu>(inner_->group(ranks), gpu_);
   }
   CommunicationCount count() const override { return inner_->count(); }
   void abort(const std::string& reason) override { inner_->abort(reason); }

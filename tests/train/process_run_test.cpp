@@ -11,9 +11,13 @@
 #include <thread>
 #include <utility>
 
+#include "comm/backends.h"
 #include "experiment/make_plan.h"
+#include "experiment/run_device.h"
+#include "forecast/agreement_plan.h"
 #include "model/weights/match.h"
 #include "plan/named.h"
+#include "update/registry.h"
 #include "process_ranks.h"
 #include "tiny_training.h"
 #include "train/follower_rank.h"
@@ -83,6 +87,30 @@ class ProcessRun : public TinyTraining {
     return outcome;
   }
 
+  /// As as_processes, over gloo, each rank on one of the strict devices.
+  Outcome on_gpus(const std::string& strategy, int devices) {
+    const Model model = build_model(experiment, data);
+    const Plan plan = is_update_policy(strategy) ? plan_with_agreement(strategy, experiment, model, devices)
+                                                 : plan_of(strategy, devices, model);
+    const RendezvousFile rendezvous;
+    const auto connect = [&](int rank) {
+      return gloo_communicator({.rank = rank, .size = devices, .store_file = rendezvous.path()});
+    };
+    Outcome outcome;
+    outcome.ends = as_ranks(devices, connect, [&](const std::shared_ptr<ProcessRank>& process) {
+      RunSpec own = experiment;
+      own.device = c10::DeviceType::PrivateUse1;
+      own.processes = true;
+      own.rank = own.rank_on_machine = process->rank();
+      process->count_gpus(gpu_ids(own));
+      EXPECT_EQ(process->gpus(), test::kStrictDevices);
+      if (process->rank() > 0) return run_follower_rank(own, model, data, plan, process, interrupted);
+      outcome.row = train(own, model, data, plan, observer, interrupted, nullptr, {}, process);
+      outcome.weights = observer.weights;
+    });
+    return outcome;
+  }
+
   static void expect_same(const Outcome& processes, const Outcome& threads) {
     ASSERT_EQ(processes.row.status, RunStatus::ok) << processes.row.reason;
     EXPECT_THAT(processes.ends, ::testing::Each(IsEmpty()));
@@ -130,6 +158,30 @@ TEST_F(ProcessRun, TrainsAsThreadsDo) {
     for (int rank = 0; rank < devices; ++rank)
       EXPECT_EQ(processes.row.memory[size_t(rank)].current[size_t(MemoryCategory::optimizer)],
                 threads.row.memory[size_t(rank)].current[size_t(MemoryCategory::optimizer)]);
+  }
+}
+
+TEST_F(ProcessRun, OnGpusOfTheirOwn) {
+  if (device_under_test() != "strict" || !gloo_available()) GTEST_SKIP() << "needs several devices and gloo";
+  for (const auto& [strategy, devices] :
+       std::vector<std::pair<std::string, int>>{{"data", 3},
+                                                {"tensor", 2},
+                                                {"gpipe", 2},
+                                                {"zero1", 2},
+                                                {"zero3", 3},
+                                                {"data=2,pipeline=2,schedule=1f1b", 4}}) {
+    SCOPED_TRACE(strategy);
+    const Outcome threads = in_threads(strategy, devices);  // all where the test's environment places them
+    for (int device = 0; device < devices; ++device) test::reset_strict_peak(device);
+    expect_same(on_gpus(strategy, devices), threads);
+    for (int device = 0; device < devices; ++device) EXPECT_GT(test::strict_peak_bytes(device), 0) << device;
+  }
+  for (const std::string strategy : {"local-sgd", "easgd", "fedavg,rounds=2"}) {
+    SCOPED_TRACE(strategy);
+    const Outcome outcome = on_gpus(strategy, 2);
+    EXPECT_EQ(outcome.row.status, RunStatus::ok) << outcome.row.reason;
+    EXPECT_THAT(outcome.ends, ::testing::Each(IsEmpty()));
+    EXPECT_FALSE(outcome.row.evaluations.empty());
   }
 }
 

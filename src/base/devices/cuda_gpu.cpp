@@ -1,6 +1,7 @@
 // The only file of this room that includes CUDA's headers.
 #include "base/devices/gpu.h"
 
+#include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -8,8 +9,11 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <mutex>
+#include <span>
 
 #include "base/memory.h"
 
@@ -35,7 +39,8 @@ std::vector<Gpu> visible_gpus() {
   for (int i = 0; i < int(c10::cuda::device_count()); ++i) {
     const cudaDeviceProp* properties = at::cuda::getDeviceProperties(c10::DeviceIndex(i));
     gpus.push_back({properties->name, int64_t(properties->totalGlobalMem), properties->multiProcessorCount,
-                    fmt::format("{}.{}", properties->major, properties->minor)});
+                    fmt::format("{}.{}", properties->major, properties->minor),
+                    fmt::format("{:02x}", fmt::join(std::span<const char, 16>(properties->uuid.bytes), ""))});
   }
   return gpus;
 }
@@ -59,9 +64,20 @@ void install_gpu_memory_accounting() {
   static std::once_flag once;
   if (!at::hasCUDA() || c10::cuda::device_count() == 0) return;
   std::call_once(once, [] {
-    at::globalContext().lazyInitCUDA();  // creates the allocator
+    at::empty({1}, at::TensorOptions().device(at::kCUDA));  // creates the allocator
     c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker(account);
   });
+}
+
+int64_t library_memory_bytes() { return at::hasCUDA() ? int64_t(at::cuda::getChosenWorkspaceSize()) : 0; }
+
+int64_t take_library_memory() {
+  const int device = DeviceScope::current();
+  const auto held = [&] { return device == kNoDevice ? 0 : memory_use(device).total(); };
+  const int64_t before = held();
+  const auto options = at::TensorOptions().dtype(at::kFloat).device(at::kCUDA);
+  at::mm(at::zeros({8, 8}, options), at::zeros({8, 8}, options));
+  return std::max<int64_t>(0, library_memory_bytes() - (held() - before));
 }
 
 std::shared_ptr<void> record_gpu_event() {

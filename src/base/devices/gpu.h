@@ -13,6 +13,7 @@ struct Gpu {
   int64_t memory_bytes;  ///< of the whole GPU
   int multiprocessors;
   std::string capability;  ///< "9.0"
+  std::string id;          ///< the same for all processes, and no other GPU's
 };
 
 /// Returns the GPUs that this process can use, by index; empty if this build has no CUDA or the machine no GPU. Starts
@@ -28,6 +29,12 @@ std::string cuda_versions();
 /// Attributes each block of libtorch's CUDA allocator to the device and the category of the thread that requests it
 /// (base/memory.h). Idempotent. Does nothing without CUDA.
 void install_gpu_memory_accounting();
+
+/// Returns the bytes of GPU memory that cuBLAS keeps for each thread that multiplies matrices; 0 without CUDA.
+int64_t library_memory_bytes();
+/// Makes cuBLAS take that memory now for this thread, on its current GPU. Returns the bytes that it already had, from a
+/// thread that has ended: they are not counted for this thread's device (base/memory.h). Requires CUDA.
+int64_t take_library_memory();
 
 /// Records an event in the current stream of this thread's GPU. Requires CUDA.
 std::shared_ptr<void> record_gpu_event();

@@ -37,7 +37,7 @@ struct FrameHeader {
   int32_t dims = 0;
   int32_t awaited = -1;                 ///< waiting: the rank that this rank waits for
   int32_t concurrent = 0;               ///< waiting: 1 if a thread other than the rank's main thread waits
-  int32_t reserved = 0;                 ///< makes the padding explicit, so that every sent byte is defined
+  int32_t on_gpu = 0;                   ///< message: 1 if the sent tensor is in a GPU's memory
   FrameKind what = FrameKind::waiting;  ///< waiting: whether for a message or a collective of that rank
   int64_t sizes[kMaxDims] = {};
   int64_t strides[kMaxDims] = {};

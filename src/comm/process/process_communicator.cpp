@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/devices/device.h"
 #include "base/memory.h"
 #include "comm/formulas.h"
 #include "comm/local/reduce_kernels.h"
@@ -19,6 +20,25 @@ namespace {
 
 // Long enough to use a link well, short enough to fill a chain of ranks quickly.
 constexpr int64_t kSegmentBytes = 1 << 20;
+
+/// Options of host memory for the values of `tensor`: pinned if it is on a CUDA GPU, because copies are faster then.
+at::TensorOptions on_host_like(const at::Tensor& tensor) {
+  return at::TensorOptions().dtype(tensor.scalar_type()).device(at::kCPU).pinned_memory(tensor.is_cuda());
+}
+
+/// Returns `tensor` itself if the host can read it. Otherwise waits for its values and returns a dense copy of them.
+at::Tensor on_the_host(const at::Tensor& tensor) {
+  if (!tensor.defined() || on_host(tensor)) return tensor;
+  const at::Tensor values = dense(tensor);
+  at::Tensor copy = at::empty_strided(values.sizes(), values.strides(), on_host_like(values));
+  copy.copy_(values);
+  return copy;
+}
+
+/// Returns `tensor` itself if data can be received in place, otherwise contiguous memory of the host of its shape.
+at::Tensor receivable(const at::Tensor& tensor) {
+  return on_host(tensor) && tensor.is_contiguous() ? tensor.detach() : at::empty(tensor.sizes(), on_host_like(tensor));
+}
 
 const char* name_of(ReduceOp op) { return op == ReduceOp::sum ? "sum" : "max"; }
 
@@ -72,7 +92,7 @@ void ProcessCommunicator::give(Call& call, int to, const at::Tensor& part) {
   header.kind = FrameKind::collective;
   header.group = id_;
   header.tag = call.number;
-  const at::Tensor data = part.defined() ? part.detach().contiguous() : part;
+  const at::Tensor data = part.defined() ? on_the_host(part.detach()).contiguous() : part;
   header.describe(data);
   header.set_text(call.text);
   const int peer = world_ranks_[to];
@@ -100,15 +120,15 @@ void ProcessCommunicator::want(Call& call, int from, const at::Tensor& target) {
   check_call(call, from, arrival.header, target);
   if (is_empty(target)) return;
   Call::Pending part{nullptr, peer, target, {}};
-  if (!target.is_contiguous()) part.staging = at::empty(target.sizes(), target.options());
-  part.transfer = world_->fetch(arrival, flat_view(part.staging.defined() ? part.staging : target), peer, call.whole);
+  part.received = receivable(target);
+  part.transfer = world_->fetch(arrival, flat_view(part.received), peer, call.whole);
   call.parts.push_back(std::move(part));
 }
 
 void ProcessCommunicator::receive_parts(Call& call) {
   for (Call::Pending& part : call.parts) {
     world_->finish(std::move(part.transfer), part.peer, call.whole);
-    if (part.staging.defined()) part.target.copy_(part.staging);
+    if (!part.received.is_alias_of(part.target)) part.target.copy_(part.received);
   }
   call.parts.clear();
 }
@@ -159,9 +179,8 @@ void ProcessCommunicator::all_reduce_into(const at::Tensor& input, at::Tensor& o
     if (!output.is_same(input)) output.copy_(input);
     return end(call, 0, 0);
   }
-  const bool in_place = output.is_contiguous();
-  const at::Tensor source = input.detach().contiguous();
-  const at::Tensor result = in_place ? output.detach() : at::empty(output.sizes(), output.options());
+  const at::Tensor source = on_the_host(input.detach()).contiguous();
+  const at::Tensor result = receivable(output);
   const at::Tensor in = flat_view(source), out = flat_view(result);
 
   if (bytes_of(input) <= kInlineBytes) {  // one round: every rank sends its input to all and adds everything
@@ -187,7 +206,7 @@ void ProcessCommunicator::all_reduce_into(const at::Tensor& input, at::Tensor& o
       if (q != rank()) want(call, q, outs[q]);
     receive_parts(call);
   }
-  if (!in_place) output.copy_(result);
+  if (!result.is_alias_of(output)) output.copy_(result);
   end(call, all_reduce_bytes(input.numel(), input.element_size(), size(), rank()), 2 * ring_steps(size()));
 }
 
@@ -195,8 +214,9 @@ void ProcessCommunicator::all_gather(const at::Tensor& input, std::span<at::Tens
   const at::NoGradGuard no_grad;
   require(static_cast<int>(outputs.size()) == size() && input.defined(), "all_gather", "needs one output per rank");
   Call call = begin("all_gather");
+  const at::Tensor given = size() > 1 ? on_the_host(input.detach()) : input;
   for (int q = 0; q < size(); ++q)
-    if (q != rank()) give(call, q, input);
+    if (q != rank()) give(call, q, given);
   for (int q = 0; q < size(); ++q)
     if (q != rank()) want(call, q, outputs[q]);
   if (!is_empty(input) && !outputs[rank()].is_same(input)) outputs[rank()].copy_(input);
@@ -215,10 +235,9 @@ void ProcessCommunicator::reduce_scatter(std::span<const at::Tensor> inputs, at:
   Call call = begin("reduce_scatter(sum)");
   for (int q = 0; q < size(); ++q)
     if (q != rank()) give(call, q, inputs[q]);
-  const bool in_place = output.is_contiguous();
-  const at::Tensor result = in_place ? output.detach() : at::empty(output.sizes(), output.options());
-  reduce_parts(call, ReduceOp::sum, mine.detach().contiguous(), result);
-  if (!in_place) output.copy_(result);
+  const at::Tensor result = receivable(output);
+  reduce_parts(call, ReduceOp::sum, on_the_host(mine.detach()).contiguous(), result);
+  if (!result.is_alias_of(output)) output.copy_(result);
   end(call, reduce_scatter_bytes(bytes_of_each(inputs), rank()), ring_steps(size()));
 }
 
@@ -243,8 +262,8 @@ void ProcessCommunicator::broadcast(at::Tensor& tensor, int root) {
   Call call = begin(fmt::format("broadcast(root {})", root), tensor);
   const bool is_root = rank() == root, is_last = (rank() + 1) % size() == root;
   const int before = (rank() + size() - 1) % size(), behind = (rank() + 1) % size();
-  const bool in_place = tensor.is_contiguous();
-  at::Tensor values = in_place ? tensor.detach() : at::empty(tensor.sizes(), tensor.options());
+  const at::Tensor values = receivable(tensor);
+  const bool in_place = values.is_alias_of(tensor);
   if (is_root && !in_place) values.copy_(tensor);
   const at::Tensor flat = flat_view(values);
   const int64_t segment = kSegmentBytes / tensor.element_size();
@@ -282,7 +301,8 @@ void ProcessCommunicator::send(const at::Tensor& tensor, int to, int64_t tag) {
   header.kind = FrameKind::message;
   header.group = id_;
   header.tag = tag;
-  const at::Tensor data = dense(tensor);
+  header.on_gpu = on_host(tensor) ? 0 : 1;
+  const at::Tensor data = on_the_host(dense(tensor));
   header.describe(data);
   const std::string doing = fmt::format("send to rank {}, tag {}", world_ranks_[to], tag);
   const uint64_t recorded = world_->recorder().begin_operation(doing);
@@ -299,6 +319,7 @@ at::Tensor ProcessCommunicator::receive(int from, int64_t tag) {
   double waited = 0;
   const uint64_t recorded = world_->recorder().begin_operation(doing);
   Arrival arrival = world_->take(peer, FrameKind::message, id_, tag, doing, waited);
+  const bool from_gpu = arrival.header.on_gpu != 0;
   at::Tensor message;
   if (arrival.transfer) {
     message = arrival.tensor;
@@ -311,7 +332,7 @@ at::Tensor ProcessCommunicator::receive(int from, int64_t tag) {
   }
   world_->recorder().end_operation(recorded);
   record(0, 0, waited);
-  return message;
+  return from_gpu && DeviceScope::current() != kNoDevice ? message.to(worker_place()) : message;
 }
 
 std::unique_ptr<Communicator> ProcessCommunicator::group(std::span<const int> ranks) {

@@ -17,6 +17,9 @@ namespace trireme {
 /// 2(n-1). The rank that owns a part adds it up in rank order. Broadcasts pass along a chain in segments. Each part
 /// carries the fingerprint of its call (kind, element type, shape if it is the same on all ranks; group and number
 /// within it), so calls that do not match are an error that names both.
+///
+/// Tensors in a GPU's memory travel through memory of the host; a message from one arrives on the receiving worker's
+/// GPU.
 class ProcessCommunicator final : public GroupMember {
  public:
   /// `id` is the same on every member, and differs from that of every other group that shares a member with it.
@@ -52,8 +55,7 @@ class ProcessCommunicator final : public GroupMember {
     struct Pending {
       std::unique_ptr<Transfer> transfer;
       int peer = 0;       ///< world rank
-      at::Tensor target;  ///< where a received part is copied to if it cannot be received in place
-      at::Tensor staging;
+      at::Tensor target, received;  ///< a part is received into `received`, which may be the target's own memory
     };
     std::vector<Pending> sends;  ///< must finish before the caller may write to its tensors
     std::vector<Pending> parts;  ///< being received

@@ -27,7 +27,21 @@ void StepMeter::begin(const Program& program, bool trace) {
   outcome_.begin = begin_ = context_.world.now();
 }
 
-void StepMeter::begin_instruction() {
+/// True if the instruction makes the host wait for the GPU because a tensor travels to another process. A sum that is
+/// only begun does not: it travels beside computing.
+bool StepMeter::waits_for_gpu_first(OpCode code) const {
+  if (worker_place().is_cpu() || !context_.world.moves_beside_computing()) return false;
+  if (code == OpCode::reduce_gradients) return program_->optimizer_sharding != OptimizerSharding::none;
+  return code == OpCode::optimizer_step || !computes(code, *program_);
+}
+
+void StepMeter::begin_instruction(const Instruction& i) {
+  if (waits_for_gpu_first(i.code)) {
+    await_device();
+    const double now = context_.world.now();
+    outcome_.compute_seconds += now - begin_;
+    begin_ = now;
+  }
   waits_before_ = waits();
   exchange_before_ = context_.replicas.counts().exchange_seconds;
   if (trace_) bytes_at_ = bytes();

@@ -11,6 +11,7 @@ namespace trireme {
 
 /// Fills in times, bytes and events of an outcome. On a GPU an instruction ends when it has been asked for; what the
 /// worker then waits for at the end of the step counts as computing. A traced step waits after each instruction.
+/// Between processes tensors leave the GPU through the host, which waits for them: that counts as computing, too.
 /// Instructions follow each other without a gap: one begins when the previous one ends. Call in this order: begin; for
 /// each instruction begin_instruction, end_work, end_instruction; end.
 class StepMeter {
@@ -19,7 +20,7 @@ class StepMeter {
   StepMeter(const WorkerContext& context, StepOutcome& outcome) : context_(context), outcome_(outcome) {}
 
   void begin(const Program& program, bool trace);
-  void begin_instruction();
+  void begin_instruction(const Instruction& instruction);
   /// Returns the seconds for which the instruction kept the worker busy, without waiting and exchanging.
   double end_work();
   /// Counts the time since end_work() as busy time too.
@@ -27,6 +28,7 @@ class StepMeter {
   void end();
 
  private:
+  bool waits_for_gpu_first(OpCode code) const;
   double waits() const { return context_.world.count().wait_seconds + context_.replicas.counts().wait_seconds; }
   /// Returns the bytes sent so far, including those of sub-groups.
   int64_t bytes() const { return context_.world.count().bytes_sent + context_.replicas.counts().bytes_sent; }

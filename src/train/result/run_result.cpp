@@ -86,7 +86,7 @@ void add_refusals(const ReplicaReport& report, RunResult& result) {
 
 }  // namespace
 
-void add_plan_warnings(const Plan& plan, const Model& model, const RunSpec& experiment, int cores, RunResult& result) {
+void add_plan_warnings(const Plan& plan, const Model& model, const RunSpec& experiment, int there, RunResult& result) {
   int busy = plan.workers() * experiment.threads;
   if (plan.agreement.empty()) {
     const auto threads = threads_of(experiment, plan.devices);
@@ -96,7 +96,6 @@ void add_plan_warnings(const Plan& plan, const Model& model, const RunSpec& expe
   const bool is_modelled = experiment.virtual_machines || (clock && !plan.agreement.empty());
   const bool on_gpus = experiment.device != c10::DeviceType::CPU;
   if (on_gpus) busy = plan.workers();
-  const int there = on_gpus ? int(visible_devices(experiment.device).size()) : cores;
   result.oversubscribed = busy > there && !is_modelled;
   if (clock && !plan.agreement.empty()) result.warnings.push_back("times are a model's: " + in_words(*clock));
   if (experiment.virtual_machines)

@@ -27,8 +27,9 @@ struct RunEnding {
 
 // -- before the run
 
-/// Adds warnings about a plan: more workers than `cores`, modelled times, and curves that differ from one device's.
-void add_plan_warnings(const Plan& plan, const Model& model, const RunSpec& experiment, int cores, RunResult& result);
+/// Adds warnings about a plan: more workers than the cores or GPUs that are `there`, modelled times, and curves that
+/// differ from one device's.
+void add_plan_warnings(const Plan& plan, const Model& model, const RunSpec& experiment, int there, RunResult& result);
 
 /// Adds warnings about settings that have less effect than stated.
 void add_length_warnings(const Run& run, RunResult& result);
