@@ -10,7 +10,7 @@
 # - clang-tidy for all changed files
 # - the unit and equivalence tests, built with sanitizers (build-asan, build-tsan)
 # - the fuzz targets, 60 s each
-# - as root: the packages for Debian 12 and 13, built and tested in clean systems
+# - as root: the packages for Debian 12 and 13, built and tested in clean systems, and the container image
 # - the levels that the examples reach, if TRIREME_DATA names real data
 # If a part fails the others still run; the last line names the failed parts.
 set -euo pipefail
@@ -47,6 +47,7 @@ package() {
 if [ "$(id -u)" -eq 0 ]; then
   part "package for Debian 12" package bookworm
   part "package for Debian 13" package trixie
+  part "container image" scripts/container_test.sh
 fi
 [[ -z "${TRIREME_DATA:-}" ]] || part levels scripts/levels.py
 end_of_parts
