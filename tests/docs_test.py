@@ -315,7 +315,7 @@ class Commands(unittest.TestCase):
             if command.words[0].startswith("--write-"):
                 return ""  # tests/cli/pages_test.py
             code, message = run(*([] if command.words[0].startswith("--print-") else ["--parse-only"]), *command.words)
-            if command.in_sentence and re.search(r" is required;|: 1 required ", message):
+            if command.in_sentence and re.search(r" is missing \(|: 1 required ", message):
                 message = unknown_names(command)
             return f"{command.where}\n    {message}" if message else ""
 

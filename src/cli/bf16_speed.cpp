@@ -22,6 +22,7 @@ constexpr const char* kFile = "bf16-speed.json";
 constexpr int64_t kSize = 256;  // of square matrices: milliseconds also without instructions for bfloat16
 constexpr double kSecondsToMeasure = 0.5;
 constexpr size_t kFewest = 3;
+constexpr double kClearlySlower = 0.9;  // a measured ratio is off by some per cent
 
 double seconds_of_product(const at::Tensor& factor) {
   const double begin = steady_seconds();
@@ -65,6 +66,13 @@ double bf16_speed(const std::filesystem::path& cache) {
   } catch (const std::exception&) {  // measured again next time
   }
   return speed;
+}
+
+std::string bf16_warning(double speed) {
+  if (speed >= kClearlySlower) return "";
+  return fmt::format("precision = \"bf16\" is slower than float32 here: products of matrices take {:.2f} times as long; "
+                     "use \"fp32\"",
+                     1 / speed);
 }
 
 }  // namespace trireme

@@ -28,6 +28,7 @@ struct TrainOptions {
   std::string json;              ///< file to which the content of run.json is also written; empty: none
   std::string backend;           ///< one of backend_choices(); empty: threads, or the usual backend of processes
   bool messages = false;         ///< write JSON lines for a parent process instead of a progress bar
+  bool details = false;          ///< print all tables
   bool serves = false;           ///< trireme serve: replicas are in other processes
   bool own_data = false;         ///< replicas are in other processes and use their own data
   int processes = 0;             ///< number of processes that are the workers, this process among them; 0: threads

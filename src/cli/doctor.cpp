@@ -13,13 +13,12 @@
 #include "base/machine.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/bf16_speed.h"
 #include "comm/backend_list.h"
 #include "report/width.h"
 
 namespace trireme {
 namespace {
-
-constexpr double kClearlySlower = 0.9;  // a measured ratio is off by some per cent
 
 constexpr int kNameColumns = 16;  // with the indent
 
@@ -98,11 +97,8 @@ int run_doctor(std::ostream& out, double bf16_speed) {
     line(out, backend->name, backend->purpose + std::string(backend->is_available() ? "" : " (not in this build)"));
 
   std::vector<std::string> warnings = slow_warnings(m);
-  if (m.gpus == 0 && bf16_speed < kClearlySlower)
-    warnings.push_back(
-        fmt::format("precision = \"bf16\" is slower than float32 here: products of matrices take {:.2f} "
-                    "times as long; use \"fp32\"",
-                    1 / bf16_speed));
+  if (std::string warning = bf16_warning(bf16_speed); m.gpus == 0 && !warning.empty())
+    warnings.push_back(std::move(warning));
   out << (warnings.empty() ? "Nothing found that would make training slow.\n" : "What will be slow\n");
   for (const std::string& warning : warnings)
     out << "  - " << join(wrap(warning, columns_of_output(STDOUT_FILENO) - 4), "\n    ") << "\n";

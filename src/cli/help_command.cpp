@@ -55,10 +55,21 @@ void add_help(CLI::App& program, std::vector<std::string>& words) {
   std::vector<std::string> offered = names_below(program);
   offered.insert(offered.end(), name_topics().begin(), name_topics().end());
   auto* verb = program.add_subcommand("help", "print the help of a verb, or a list of names");
-  verb->add_option("verb", words,
-                   fmt::format("a verb, with the verb below it (plan best); or names: {}", join(name_topics())))
+  std::vector<std::string> below;
+  for (const CLI::App* one : verbs_below(program))
+    for (const std::string& name : names_below(*one))
+      if (std::find(below.begin(), below.end(), name) == below.end()) below.push_back(name);
+  using Words = std::vector<std::string>;
+  const auto braces = [](const Words& choices) { return "{" + join(choices, ",") + "}"; };  // completion offers these
+  verb->add_option_function<std::string>(
+          "verb", [&words](const std::string& word) { words.push_back(word); },
+          "a verb; or names: " + join(name_topics()))
+      ->type_name(braces(offered));
+  verb->add_option_function<Words>(
+          "below", [&words](const Words& given) { words.insert(words.end(), given.begin(), given.end()); },
+          "the verb below it, as in plan best")
       ->expected(0, -1)
-      ->type_name("{" + join(offered, ",") + "}");  // completion offers what stands in braces
+      ->type_name(braces(below));
   program.footer(fmt::format("Lists of names: trireme help {}. Guides: README.md, docs/.", join(name_topics(), "|")));
 }
 

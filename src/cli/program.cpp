@@ -16,6 +16,8 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "cli/command_line.h"
+#include "cli/examples.h"
 #include "cli/exit_codes.h"
 #include "cli/foreign_flags.h"
 #include "cli/groups.h"
@@ -92,11 +94,29 @@ const CLI::App* owner_of(const CLI::App* verb, const std::string& text) {
   return verb;
 }
 
+/// Returns what a command lacks, and an example of one that has it. `text`: the parser's, "experiment is required".
+std::string missing(const CLI::App& verb, const std::string& text) {
+  const std::string name = text.substr(0, text.find(' ')), command = full_name(&verb);
+  std::string what = text;
+  if (const CLI::Option* option = verb.get_option_no_throw(name)) {
+    what = fmt::format("{} is missing ({})", name, trireme::summary(option->get_description()));
+  } else {
+    std::vector<std::string> below;
+    for (const CLI::App* one : verb.get_subcommands([](const CLI::App*) { return true; }))
+      below.push_back(one->get_name());
+    if (!below.empty()) what = fmt::format("a verb is missing ({})", trireme::join(below));
+  }
+  for (const std::string& example : trireme::examples_of(command.substr(command.find(' ') + 1)))
+    if (example.starts_with(command + " ")) return fmt::format("{}; for example: {}", what, example);
+  return what;
+}
+
 /// `given`: the words of the command line.
 int report_usage_error(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& given) {
   const auto words = app.remaining(true);
   const CLI::App* verb = words.empty() ? owner_of(deepest(&app), trireme::first_line(error)) : deepest(&app);
   std::string what = trireme::first_line(error), hint;
+  if (dynamic_cast<const CLI::RequiredError*>(&error)) what = missing(*verb, what);
   if (const std::string assignment = words.empty() ? "" : stray_assignment(verb, words); !assignment.empty()) {
     what = assignment + ": unknown argument";
     hint = "each key=value needs a --set of its own; ";

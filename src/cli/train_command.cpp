@@ -4,6 +4,7 @@
 
 #include "base/json_file.h"
 #include "base/machine.h"
+#include "cli/bf16_speed.h"
 #include "cli/commands.h"
 #include "cli/described_devices.h"
 #include "cli/plan_choice.h"
@@ -13,6 +14,7 @@
 #include "cli/virtual_machines.h"
 #include "comm/backend_list.h"
 #include "comm/rendezvous/process_place.h"
+#include "data/search_folders.h"
 #include "experiment/batches.h"
 #include "experiment/read_emulation.h"
 #include "experiment/run_device.h"
@@ -126,10 +128,17 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
                             options.prediction);
   Progress phases;
   Progress* const progress = options.messages ? nullptr : &phases;  // standard output is for messages then
+  if (const std::vector<std::string>& listed = asked.strategies;
+      progress && !make_world && listed.size() == 1 && listed.front() != options.plan && options.plan == usual_strategy())
+    progress->say(
+        fmt::format("plan {}; the experiment compares {}: --plan {}", options.plan, listed.front(), listed.front()));
   TrainSubject subject = open_subject(std::move(asked), progress);
   subject.experiment.own_data = options.own_data;
   check_device(subject.experiment);
   check_batch(subject.experiment, subject.data);
+  if (progress && subject.experiment.precision == Precision::bf16 && subject.experiment.device == c10::DeviceType::CPU)
+    if (const std::string warning = bf16_warning(bf16_speed(cache_folder())); !warning.empty())
+      progress->say("warning: " + warning);
   // A comparison checks its largest row.
   if (const std::vector<int>& devices = options.experiment.devices; !devices.empty() && !options.messages)
     check_emulation(subject.experiment, devices.front());
@@ -141,6 +150,8 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
   // Rows of a comparison write no checkpoints.
   if (!options.messages) check_train_checkpoints(options, subject.experiment, subject.data, plan);
   TrainShow show{.plan = &plan, .evaluations = bool(make_world)};
+  if (std::string device = device_in_words(subject.experiment); !device.empty())
+    show.notes.push_back(std::move(device));
   if (virtual_machines) {
     show.notes.push_back("times are modelled, except the time left: " + subject.experiment.virtual_machines_in_words);
     show.describe = [&](ExperimentResult& result) { virtual_machines->describe_prices(result); };

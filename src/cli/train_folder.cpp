@@ -211,7 +211,7 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
     return 0;  // the row contains the status
   }
   const std::string closing = closing_lines(options, row, folder.path());
-  std::cout << answer(result, /*details=*/true, standard_output_style()) << "\nrun folder: " << folder.path().string()
+  std::cout << answer(result, options.details, standard_output_style()) << "\nrun folder: " << folder.path().string()
             << "\n"
             << (refused.empty() ? "report: " + (folder.path() / "report.html").string() + "\n" : "") << closing
             << comparison_line(options, row);

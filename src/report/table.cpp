@@ -130,7 +130,7 @@ std::string answer(const ExperimentResult& result, bool details, const TableStyl
   std::string sentences;
   if (!verdict.empty()) append_paragraphs({join(verdict, " ")}, style.width, sentences);
   if (!style.utf8) sentences = to_ascii(std::move(sentences));
-  if (result.rows.size() < 2) return comparison_table(result, style) + sentences;
+  if (result.rows.empty()) return comparison_table(result, style) + sentences;
   std::string out;
   append_blocks(deciding_columns(result), kNamingColumns, style.width, out);
   out += sentences;

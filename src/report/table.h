@@ -21,8 +21,7 @@ std::string comparison_table(const ExperimentResult& result, const TableStyle& s
 
 /// Returns the first answer: the table of deciding_columns() and the verdict, then the reasons of rows that are not ok
 /// and the footnotes. With `details` the tables of comparison_table() follow the verdict; otherwise a line says that
-/// --details prints them. One row has no rivals: its answer is comparison_table(), then its verdict. Ends with a line
-/// break.
+/// --details prints them. Ends with a line break.
 std::string answer(const ExperimentResult& result, bool details, const TableStyle& style = {});
 
 /// Returns the table of what differs between two runs, the settings that differ, and which run is faster. Ends with a

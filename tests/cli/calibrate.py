@@ -132,7 +132,7 @@ class Calibrate(CliTest):
             cases.append((["calibrate", "c.toml", "--rows", f"r{i}.toml"], [f"r{i}.toml", *says]))
         self.write("rows.toml", row)
         common = ["calibrate", "c.toml", "--rows", "rows.toml"]
-        cases += [(["calibrate", "c.toml"], ["--rows", "required"]),
+        cases += [(["calibrate", "c.toml"], ["--rows", "is missing"]),
                   (["calibrate", "absent.toml", "--rows", "rows.toml"], ["absent.toml"]),
                   (["calibrate", "c.toml", "--rows", "absent.toml"], ["absent.toml"]),
                   (["calibrate", "e.toml", "--rows", "rows.toml"], ["e.toml"]),

@@ -51,7 +51,7 @@ class Epochs(CliTest):
         out, _ = self.trireme("train", "e.toml", "--plan", "tensor", "--set", "noise_scale=true", "--out", "p")
         self.assertIn("the gradient noise scale is not estimated: the plan divides layers", out)
         self.assertIsNone(self.json("p/run.json")["rows"][0]["noise_scale"])
-        out, _ = self.trireme("train", "e.toml", "--plan", "single,micro_batches=4", "--set", "noise_scale=true", "--out", "q")
+        out, _ = self.trireme("train", "e.toml", "--plan", "single,micro_batches=4", "--set", "noise_scale=true", "--details", "--out", "q")
         self.assertIn("noise scale", out)
 
 

@@ -17,7 +17,7 @@ class Flags(CliTest):
                 (["plan", "best", "e.toml", "--set", "batch=4", "seed=2"], ["seed=2: unknown argument", "a --set of its own"]),
                 (["tran", "e.toml"], ["tran", "unknown verb", "did you mean train?"]),
                 (["data", "gt"], ["gt", "did you mean get?"]),
-                (["compare"], ["experiment is required", "trireme compare --help"]),
+                (["compare"], ["experiment is missing (experiment file); for example: trireme compare examples/mnist.toml", "trireme compare --help"]),
                 (["compare", "e.toml", "--devices", "0"], ["--devices", "0", "from 1 to 256"]),
                 (["compare", "e.toml", "--devices", "2,x"], ["--devices", "x", "whole number"]),
                 (["train", "e.toml", "--devices", "2,4"], ["--devices", "2,4", "one whole number"]),
@@ -236,9 +236,9 @@ class Plans(CliTest):
     def test_plans_in_words(self):
         self.write("own.pt", "no model")
         self.write("mine.json", self.trireme("plan", "show", "data", "e.toml", "--json", "-")[0])
-        self.refused("plan", says=["subcommand is required", "trireme plan --help"], data=False)
+        self.refused("plan", says=["a verb is missing (best, ", "for example: trireme plan best ", "trireme plan --help"], data=False)
         self.all_refused((["plan", *arguments], says) for arguments, says in (
-            (["show"], ["plan is required", "trireme plan show --help"]),
+            (["show"], ["plan is missing", "for example: trireme plan show ", "trireme plan show --help"]),
             (["show", "data"], ["data", "name an experiment", "--model"]),
             (["show", "data", "--model", "mpl"], ["--model", "mpl", 'did you mean "mlp"?']),
             (["show", "data", "--model", "mlp", "--set", "batch=3"], ["--set", "batch=3", "no experiment"]),

@@ -140,7 +140,7 @@ class Weights(CliTest):
         with open(self.path("w.safetensors"), "wb") as f:
             f.write(struct.pack("<Q", len(header)) + header + bytes(4))
         self.all_refused((
-            (["export"], ["source is required", "trireme export --help"]),
+            (["export"], ["source is missing", "trireme export --help"]),
             (["export", "nowhere"], ["nowhere", "cannot be read"]),
             (["export", "."], ["no weights.safetensors", "not a run's"]),
             (["export", "text.pt"], ["text.pt"]),

@@ -75,7 +75,7 @@ class PlanGraph(CliTest):
         self.write("none.json", json.dumps(OPERATORS | {"maxFPGAs": 0}))
         profile = ["plan", "graph", "p.txt"]
         self.all_refused((
-            (["plan", "graph", "--cost", "max-load"], ["graph is required", "trireme plan graph --help"]),
+            (["plan", "graph", "--cost", "max-load"], ["graph is missing", "trireme plan graph --help"]),
             (profile + ["e.toml"], ["e.toml", "unknown argument"]),
             (profile + ["--devices", "0", "--bandwidth", "1 GB/s"], ["--devices", "0", "from 1"]),
             (profile + ["--bandwidth", "1 GB/s"], ["--devices", "is needed"]),

@@ -134,6 +134,7 @@ class Bash(Folder):
         self.assertEqual(self.complete("trireme data "), ["data", "get", "list"])
         self.assertEqual(self.complete("trireme launch -n 4 t"), ["launch", "-n", "4", "train"])
         self.assertEqual(self.complete("trireme help strat"), ["help", "strategies"])
+        self.assertEqual(self.complete("trireme help plan gr"), ["help", "plan", "graph"])
 
     def test_options(self):
         self.assertEqual(set(self.complete("trireme train --")[1:]),

@@ -96,7 +96,15 @@ std::string loss_in_words(const std::string& transport_error) {
   // [../gloo/transport/tcp/pair.cc:598] Connection closed by peer ...
   const size_t place = transport_error.starts_with("[") ? transport_error.find("] ") : std::string::npos;
   if (place == std::string::npos) return transport_error;
-  return fmt::format("its process has ended or its connection is broken ({})", transport_error.substr(place + 2));
+  // "Read error [127.0.0.1]:62619: Connection reset by peer" or "Connection closed by peer [127.0.0.1]:8013"
+  std::string text = transport_error.substr(place + 2);
+  const size_t open = text.find(" ["), close = text.find("]:");
+  if (open != text.npos && close != text.npos && open < close) {
+    const size_t end = std::min(text.find(": ", close + 2), text.size());
+    const std::string address = text.substr(open + 2, close - open - 2) + ":" + text.substr(close + 2, end - close - 2);
+    text = (end == text.size() ? text.substr(0, open) : text.substr(end + 2)) + ", address " + address;
+  }
+  return fmt::format("its process has ended or its connection is broken ({})", text);
 }
 
 // A failing rank may already have closed its connections, so other ranks may notice its absence before they learn the
