@@ -1,11 +1,18 @@
 #include "cli/study_command.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -94,7 +101,15 @@ class StudyTrainer {
       shown.problem = prepared.problem;
       shown.folder = run.name;
       shown.rows.result = prepared.header;
-      if (!prepared.problem.empty()) progress_.say(fmt::format("{}: {}", run.name, prepared.problem));
+      if (!prepared.seeds.empty()) shown.rows.result.seed = uint64_t(prepared.seeds.front());
+      for (size_t k = 1; k < prepared.seeds.size(); ++k) {
+        shown.rows.more_seeds.push_back(prepared.header);
+        shown.rows.more_seeds.back().seed = uint64_t(prepared.seeds[k]);
+      }
+      if (!prepared.problem.empty()) {  // its lists may be half made
+        progress_.say(fmt::format("{}: {}", run.name, prepared.problem));
+        continue;
+      }
       estimate(prepared, take_stock(prepared, shown));
     }
   }
@@ -130,16 +145,36 @@ class StudyTrainer {
  private:
   /// What an earlier call has left of a job.
   struct KnownJob {
-    std::optional<RunResult> row = {};  ///< if it needs no training
-    std::string value = "";             ///< the one that its trials chose
-    int64_t kept = 0;                   ///< of its trials and its row
+    std::vector<RunResult> rows = {};  ///< by seed; empty if one of them must be trained
+    std::string value = "";            ///< the one that its trials chose
+    int64_t kept = 0;                  ///< of its trials and its rows
     std::vector<const StudyTraining*> missing = {};
   };
 
+  /// The trainings of a job's row, by seed.
+  static std::span<const StudyTraining> rows_of(const PreparedRun& run, size_t job) {
+    const size_t seeds = std::max<size_t>(1, run.seeds.size());
+    return std::span(run.rows).subspan(job * seeds, seeds);
+  }
+
+  static void show(std::vector<RunResult> by_seed, StudyRows& rows) {
+    rows.result.rows.push_back(std::move(by_seed.front()));
+    for (size_t k = 0; k < rows.more_seeds.size(); ++k) rows.more_seeds[k].rows.push_back(std::move(by_seed[k + 1]));
+  }
+
+  static void complete(StudyRows& rows) {
+    complete_comparison(rows.result);
+    for (ExperimentResult& of_seed : rows.more_seeds) complete_comparison(of_seed);
+  }
+
   static KnownJob known_job(const PreparedRun& run, size_t job) {
-    KnownJob known{.row = run.ruled_out[job]};
-    if (known.row) return known;
-    StudyTraining training = run.rows[job];
+    KnownJob known;
+    const std::span<const StudyTraining> trainings = rows_of(run, job);
+    const auto all = [&](const RunResult& row) { known.rows.assign(trainings.size(), row); };
+    if (run.ruled_out[job]) {
+      all(*run.ruled_out[job]);
+      return known;
+    }
     if (run.run->tuning) {
       const size_t values = run.run->tuning->values.size();
       std::vector<RunResult> trials;
@@ -150,14 +185,19 @@ class StudyTrainer {
       known.kept = int64_t(trials.size());
       known.value = known.missing.empty() ? chosen_value(run, trials) : "";
       if (known.missing.empty() && known.value.empty()) {
-        known.row = no_trial(run.jobs[job]);
+        all(no_trial(run.jobs[job]));
         return known;
       }
-      training = with_value(training, *run.run, known.value);
     }
-    if (known.missing.empty()) known.row = kept_row(training);
-    if (known.row) ++known.kept;
-    else known.missing.push_back(&run.rows[job]);
+    const bool needs_trials = !known.missing.empty();
+    for (const StudyTraining& training : trainings) {
+      const std::optional<RunResult> row =
+          needs_trials ? std::nullopt : kept_row(with_value(training, *run.run, known.value));
+      if (row) known.rows.push_back(*row);
+      else known.missing.push_back(&training);
+    }
+    known.kept += int64_t(known.rows.size());
+    if (!known.missing.empty()) known.rows.clear();
     return known;
   }
 
@@ -169,11 +209,11 @@ class StudyTrainer {
       const KnownJob known = known_job(run, job);
       kept_ += known.kept;
       missing.insert(missing.end(), known.missing.begin(), known.missing.end());
-      if (!known.row) continue;
-      shown.rows.result.rows.push_back(*known.row);
+      if (known.rows.empty()) continue;
+      show(known.rows, shown.rows);
       if (run.run->tuning) shown.rows.chosen.push_back(cell_of(known.value));
     }
-    if (!shown.rows.result.rows.empty()) complete_comparison(shown.rows.result);
+    if (!shown.rows.result.rows.empty()) complete(shown.rows);
     return missing;
   }
 
@@ -210,6 +250,7 @@ class StudyTrainer {
   }
 
   static StudyTraining with_value(StudyTraining training, const StudyRun& run, const std::string& value) {
+    if (!run.tuning) return training;
     training.words.insert(training.words.end(), {"--set", fmt::format("{}={}", run.tuning->key, value)});
     return training;
   }
@@ -250,22 +291,26 @@ class StudyTrainer {
   bool train_run(const PreparedRun& run, StudyRunResult& shown) {
     bool all = true;
     shown.rows.result.rows.clear();
+    for (ExperimentResult& of_seed : shown.rows.more_seeds) of_seed.rows.clear();
     shown.rows.chosen.clear();
     for (size_t job = 0; job < run.jobs.size(); ++job) {
-      StudyTraining training = run.rows[job];
       std::optional<RunResult> row = run.ruled_out[job];
+      std::string value;
       if (run.run->tuning) {
-        const std::string value = row ? "" : choose(run, job);
+        if (!row) value = choose(run, job);
         shown.rows.chosen.push_back(cell_of(value));
         if (!row && value.empty())
           row = interrupted_by_user() ? row_without_run(run.jobs[job], RunStatus::interrupted, "stopped by the user")
                                       : no_trial(run.jobs[job]);
-        training = with_value(training, *run.run, value);
       }
-      if (!row) row = trained(training, run.time_limit);
-      all = all && row->status != RunStatus::failed && row->status != RunStatus::interrupted;
-      shown.rows.result.rows.push_back(std::move(*row));
-      complete_comparison(shown.rows.result);
+      std::vector<RunResult> by_seed;
+      for (const StudyTraining& training : rows_of(run, job)) {
+        by_seed.push_back(row ? *row : trained(with_value(training, *run.run, value), run.time_limit));
+        const RunStatus status = by_seed.back().status;
+        all = all && status != RunStatus::failed && status != RunStatus::interrupted;
+      }
+      show(std::move(by_seed), shown.rows);
+      complete(shown.rows);
       write();
     }
     RunFolder(inputs_.folder / run.run->name, IfExists::go_on).finish(shown.rows.result);
@@ -287,6 +332,27 @@ class StudyTrainer {
   int64_t kept_ = 0, to_train_ = 0, trained_ = 0;
 };
 
+/// While it exists, no other study works in the folder. Some file systems know no locks; there it does nothing.
+class FolderLock {
+ public:
+  /// Errors (user): another study works in the folder.
+  explicit FolderLock(const fs::path& folder)
+      : file_(::open((folder / ".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644)) {
+    if (file_ < 0 || ::flock(file_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+    ::close(file_);
+    fail_user({folder.string(), "cannot be used", "another study is working in it",
+               "wait for its end, or choose another folder with --out"});
+  }
+  ~FolderLock() {
+    if (file_ >= 0) ::close(file_);
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  const int file_;
+};
+
 fs::path default_folder(const Study& study, StudySize size) {
   const std::string ending = size == StudySize::usual ? "" : fmt::format("-{}", name_of(size));
   return fs::path("studies") / (study.name + ending);
@@ -302,13 +368,17 @@ int run_study(const StudyOptions& options) {
   const StudySize size = options.quick ? StudySize::quick : options.full ? StudySize::full : StudySize::usual;
   const fs::path folder = options.out.empty() ? default_folder(study, size) : options.out;
   Progress progress;
+  std::optional<FolderLock> lock;
+  if (!options.dry_run) {
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error) fail_user({folder.string(), "cannot be created", error.message(), "choose another folder with --out"});
+    lock.emplace(folder);
+  }
   StudyTrainer trainer(study, {size, options.data_dir, folder}, progress, forks);
   trainer.prepare();
   trainer.describe();
   if (options.dry_run) return 0;
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) fail_user({folder.string(), "cannot be created", error.message(), "choose another folder with --out"});
   const bool all = trainer.train();
   std::cout << "\n";
   for (const std::string& line : study_answer(trainer.result())) std::cout << line << "\n";

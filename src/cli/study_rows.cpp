@@ -76,6 +76,11 @@ std::vector<std::string> with_plan(std::vector<std::string> words, const Job& jo
   return words;
 }
 
+std::vector<std::string> with_seed(std::vector<std::string> words, int64_t seed) {
+  words.insert(words.end(), {"--seed", std::to_string(seed)});
+  return words;
+}
+
 double count_of(const Length& length, double steps_of_epoch) {
   return length.unit == Length::Unit::steps ? length.count : length.count * steps_of_epoch;
 }
@@ -99,13 +104,22 @@ void list_trainings(PreparedRun& prepared, const StudyInputs& inputs, const RunS
   const StudyRun& run = *prepared.run;
   const fs::path folder = inputs.folder / run.name;
   prepared.probe = first_words({}, options_of(run, inputs, {}));
+  const std::vector<int64_t>& seeds = prepared.seeds;
   for (const Job& job : prepared.jobs) {
     StudyTraining row{.job = job,
                       .words = with_plan(first_words(run.cluster, options_of(run, inputs, {})), job),
                       .folder = folder / job.folder};
     row.job.label = fmt::format("{}: {}", run.name, job.label);
     set_work(row, run, spec, data);
-    prepared.rows.push_back(row);
+    if (seeds.empty()) prepared.rows.push_back(row);
+    for (const int64_t seed : seeds) {
+      prepared.rows.push_back(row);
+      StudyTraining& of_seed = prepared.rows.back();
+      of_seed.words = with_seed(std::move(of_seed.words), seed);
+      if (seed == seeds.front()) continue;
+      of_seed.folder += fmt::format("-seed-{}", seed);
+      of_seed.job.label += fmt::format(", seed {}", seed);
+    }
     if (!run.tuning) continue;
     std::vector<std::string> more = run.tuning->set;
     more.emplace_back("");
@@ -117,6 +131,7 @@ void list_trainings(PreparedRun& prepared, const StudyInputs& inputs, const RunS
                           .words = with_plan(first_words(run.cluster, options), job),
                           .folder = folder / "trials" / fmt::format("{}-{}", job.folder, k + 1),
                           .value = value};
+      if (!seeds.empty()) trial.words = with_seed(std::move(trial.words), seeds.front());
       trial.job.label += fmt::format(", {}={}", run.tuning->key, value);
       set_work(trial, run, RunSpec{options.read()}, data);
       prepared.trials.push_back(trial);
@@ -127,7 +142,7 @@ void list_trainings(PreparedRun& prepared, const StudyInputs& inputs, const RunS
 }  // namespace
 
 PreparedRun prepare_run(const StudyRun& run, const StudyInputs& inputs) {
-  PreparedRun prepared{.run = &run};
+  PreparedRun prepared{.run = &run, .seeds = run.seeds_of(inputs.size)};
   try {
     RunSpec spec{options_of(run, inputs, {}).read()};
     check_device(spec);

@@ -43,8 +43,9 @@ struct PreparedRun {
   std::vector<Job> jobs = {};
   std::vector<std::optional<RunResult>> ruled_out = {};  ///< by job: a row that cannot be trained
   std::vector<StudyTraining> trials = {};                ///< in the order of jobs, then of values
-  std::vector<StudyTraining> rows = {};                  ///< by job; words lack the value that the trials choose
-  double time_limit = 0;                                 ///< seconds of each training; 0: none
+  std::vector<int64_t> seeds = {};                       ///< of each row; empty: the experiment's
+  std::vector<StudyTraining> rows = {};  ///< by job, then by seed; words lack the value that the trials choose
+  double time_limit = 0;                 ///< seconds of each training; 0: none
   int64_t batch = 0;
   std::vector<std::string> probe = {};  ///< words of a training in real time, without its plan
 };

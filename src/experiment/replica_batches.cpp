@@ -98,6 +98,8 @@ std::vector<std::vector<int64_t>> divide_samples(const Dataset& set, const Repli
     }
   } else if (spec.shares == SampleShares::dirichlet) {
     shares = by_dirichlet(order, labels_of(set, spec.where), spec.alpha, replicas, seed);
+  } else if (spec.shares == SampleShares::quantity) {
+    shares = by_dirichlet(order, std::vector<int64_t>(order.size(), 0), spec.alpha, replicas, seed);  // one label
   } else {
     shares = cut(order, replicas);
   }

@@ -15,7 +15,7 @@ namespace trireme {
 
 /// Returns the samples of each replica, ascending. Every sample belongs to one replica; no replica is without samples.
 /// Depends on the arguments only. Errors (user): shares by label if targets are not labels; fewer samples than
-/// replicas; dirichlet shares that leave a replica without samples.
+/// replicas; shares by Dirichlet that leave a replica without samples.
 std::vector<std::vector<int64_t>> divide_samples(const Dataset& set, const ReplicaSpec& spec, int replicas,
                                                  uint64_t seed);
 

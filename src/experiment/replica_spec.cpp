@@ -19,7 +19,7 @@ namespace trireme {
 namespace {
 
 constexpr SampleShares kShares[] = {SampleShares::batches, SampleShares::samples, SampleShares::labels,
-                                    SampleShares::dirichlet};
+                                    SampleShares::dirichlet, SampleShares::quantity};
 
 std::vector<std::string_view> cut_at_commas(std::string_view text) {
   std::vector<std::string_view> parts;
@@ -107,6 +107,7 @@ const char* name_of(SampleShares shares) {
     case SampleShares::samples: return "samples";
     case SampleShares::labels: return "labels";
     case SampleShares::dirichlet: return "dirichlet";
+    case SampleShares::quantity: return "quantity";
   }
   return "";
 }

@@ -28,7 +28,8 @@ struct Profile;
 /// - labels: as samples, but sorted by label and cut into two shards per replica (McMahan et al. 2017).
 /// - dirichlet: each label's samples are divided among the replicas by a draw from Dirichlet(alpha) (Hsu, Qi, Brown
 ///   2019).
-enum class SampleShares { batches, samples, labels, dirichlet };
+/// - quantity: as samples, but the sizes of the shares are drawn from Dirichlet(alpha) (Li, Diao, Chen, He 2022).
+enum class SampleShares { batches, samples, labels, dirichlet, quantity };
 const char* name_of(SampleShares shares);
 
 /// Replicas on a modelled clock instead of real time. The seconds of a step are given here, or predicted for a cluster
@@ -53,7 +54,7 @@ struct ReplicaSpec {
   /// True: Experiment::batch is the batch of each replica. False: the batch of all replicas together.
   bool batch_per_replica = false;
   SampleShares shares = SampleShares::batches;
-  double alpha = 0.5;                  ///< parameter of dirichlet
+  double alpha = 0.5;                  ///< parameter of dirichlet and quantity
   std::optional<ModelledClock> clock;  ///< not set: real time
   /// Options of each policy as in the file: TOML assignments ("every=...") by policy.
   std::map<std::string, std::vector<std::string>> options;

@@ -57,12 +57,11 @@ std::string part_section(const StudyResult& result, size_t number) {
 
 std::string run_facts(const StudyRunResult& run) {
   const ExperimentResult& result = run.rows.result;
-  std::vector<std::string> facts{result.model,
-                                 result.data_source,
-                                 fmt::format("global batch {}", result.batch),
-                                 result.precision,
-                                 fmt::format("seed {}", result.seed),
-                                 result.machine};
+  std::string seeds = fmt::format("{} {}", run.rows.more_seeds.empty() ? "seed" : "seeds", result.seed);
+  for (const ExperimentResult& of_seed : run.rows.more_seeds) seeds += fmt::format(", {}", of_seed.seed);
+  std::vector<std::string> facts{
+      result.model, result.data_source, fmt::format("global batch {}", result.batch), result.precision,
+      seeds,        result.machine};
   std::erase(facts, "");
   return join(facts, "; ");
 }

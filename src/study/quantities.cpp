@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-using Rows = StudyRows;
+using Rows = ExperimentResult;  // of one seed
 
 enum class Kind { count, seconds, bytes, share, factor, money, metric, metric_difference, plain };
 
@@ -34,7 +34,7 @@ Value mean_of(const std::vector<double>& values) {
 /// The row with which others are compared: one device of the same strategy, otherwise `single`, with the same clock.
 const RunResult* base_of(const Rows& rows, const RunResult& row) {
   const RunResult* base = nullptr;
-  for (const RunResult& other : rows.result.rows) {
+  for (const RunResult& other : rows.rows) {
     if (other.devices != 1 || other.status != RunStatus::ok || clock_of(other) != clock_of(row)) continue;
     if (variant_name(other) == variant_name(row)) return &other;
     if (is_single(other.strategy)) base = &other;
@@ -61,7 +61,7 @@ Value result_at(const std::optional<EvaluationPoint>& point) {
 Value final_result(const RunResult& row) { return result_at(row.test); }
 
 std::optional<MetricKind> metric_kind(const Rows& rows) {
-  for (const RunResult& row : rows.result.rows)
+  for (const RunResult& row : rows.rows)
     if (row.test && row.test->main()) return kind_of_metric(row.test->main()->name);
   return std::nullopt;
 }
@@ -141,6 +141,25 @@ const Quantity& find(std::string_view name) {
   return *found;
 }
 
+Value number_of(std::string_view name, const Rows& rows, size_t row) {
+  const RunResult& result = rows.rows[row];
+  constexpr std::string_view kOfWholeRuns[] = {"time", "time saved", "sent", "result", "lost", "loss"};
+  const bool is_whole = std::find(std::begin(kOfWholeRuns), std::end(kOfWholeRuns), name) != std::end(kOfWholeRuns);
+  if (is_whole && result.status != RunStatus::ok) return std::nullopt;  // it ended early
+  return find(name).of(rows, result);
+}
+
+/// By seed; empty if a seed lacks it.
+std::vector<double> numbers_of(std::string_view name, const StudyRows& rows, size_t row) {
+  std::vector<double> numbers;
+  const auto add = [&](const Rows& of_seed) {
+    if (const Value number = number_of(name, of_seed, row)) numbers.push_back(*number);
+  };
+  add(rows.result);
+  for (const Rows& of_seed : rows.more_seeds) add(of_seed);
+  return numbers.size() == 1 + rows.more_seeds.size() ? numbers : std::vector<double>();
+}
+
 std::string number_text(double value, const QuantityScale& scale) {
   const double scaled = value / scale.size;
   if (scale.whole && std::isfinite(scaled)) return fmt::format("{:.0f}", scaled);
@@ -156,11 +175,16 @@ std::vector<std::string> quantity_names() {
 }
 
 std::optional<double> quantity_of(std::string_view name, const StudyRows& rows, size_t row) {
-  const RunResult& result = rows.result.rows[row];
-  constexpr std::string_view kOfWholeRuns[] = {"time", "time saved", "sent", "result", "lost", "loss"};
-  const bool is_whole = std::find(std::begin(kOfWholeRuns), std::end(kOfWholeRuns), name) != std::end(kOfWholeRuns);
-  if (is_whole && result.status != RunStatus::ok) return std::nullopt;  // it ended early
-  return find(name).of(rows, result);
+  return mean_of(numbers_of(name, rows, row));
+}
+
+std::optional<double> spread_of(std::string_view name, const StudyRows& rows, size_t row) {
+  const std::vector<double> numbers = numbers_of(name, rows, row);
+  if (numbers.size() < 2) return std::nullopt;
+  const double mean = *mean_of(numbers);
+  double squares = 0;
+  for (const double number : numbers) squares += (number - mean) * (number - mean);
+  return std::sqrt(squares / double(numbers.size() - 1));
 }
 
 QuantityScale scale_of(std::string_view name, const StudyRows& rows, double largest) {
@@ -174,7 +198,7 @@ QuantityScale scale_of(std::string_view name, const StudyRows& rows, double larg
     case Kind::count: return {"", 1, true};
     case Kind::metric:
     case Kind::metric_difference: {
-      const std::optional<MetricKind> kind = metric_kind(rows);
+      const std::optional<MetricKind> kind = metric_kind(rows.result);
       if (!kind || !kind->is_share) return {"", 1};
       return {find(name).kind == Kind::metric ? "%" : "points", 0.01};
     }
@@ -184,19 +208,24 @@ QuantityScale scale_of(std::string_view name, const StudyRows& rows, double larg
 }
 
 std::string title_of(std::string_view name, const StudyRows& rows) {
-  const std::optional<MetricKind> kind = metric_kind(rows);
+  const std::optional<MetricKind> kind = metric_kind(rows.result);
   if (find(name).kind != Kind::metric || !kind) return std::string(name);
   return kind->title + std::string(name.substr(std::string_view("result").size()));
 }
 
 Column number_column(std::string title, std::string_view name, const StudyRows& rows,
-                     const std::vector<std::optional<double>>& numbers) {
+                     const std::vector<std::optional<double>>& numbers,
+                     const std::vector<std::optional<double>>& spreads) {
   double largest = 0;
   for (const Value& number : numbers)
     if (number && std::isfinite(*number)) largest = std::max(largest, std::abs(*number));
   const QuantityScale scale = scale_of(name, rows, largest);
   Column column{std::move(title), scale.unit, true, {}};
-  for (const Value& number : numbers) column.cells.push_back(number ? number_text(*number, scale) : "–");
+  for (size_t k = 0; k < numbers.size(); ++k) {
+    column.cells.push_back(numbers[k] ? number_text(*numbers[k], scale) : "–");
+    if (k < spreads.size() && spreads[k] && !scale.whole)
+      column.cells.back() += " ± " + number_text(*spreads[k], scale);
+  }
   return column;
 }
 

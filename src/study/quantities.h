@@ -14,7 +14,9 @@ namespace trireme {
 
 /// The rows of one run of a study.
 struct StudyRows {
-  ExperimentResult result;
+  ExperimentResult result;  ///< with the first seed
+  /// The same rows with each further seed; empty: every row was trained once.
+  std::vector<ExperimentResult> more_seeds = {};
   /// By row: the value that a search chose, for example "optimizer.learning_rate=0.03". Empty: nothing was searched.
   std::vector<std::string> chosen = {};
 };
@@ -22,9 +24,13 @@ struct StudyRows {
 /// Names of all quantities, in the order of docs/studies.md.
 std::vector<std::string> quantity_names();
 
-/// Returns the number of a row, or nullopt if it was not measured: seconds, bytes, shares, money, counts. Unknown names
-/// are internal errors.
+/// Returns the number of a row, the mean over its seeds, or nullopt if it was not measured with each of them: seconds,
+/// bytes, shares, money, counts. Numbers that compare with another row compare rows of one seed. Unknown names are
+/// internal errors.
 std::optional<double> quantity_of(std::string_view name, const StudyRows& rows, size_t row);
+
+/// Returns the standard deviation over the row's seeds (with n - 1); nullopt where it was trained once.
+std::optional<double> spread_of(std::string_view name, const StudyRows& rows, size_t row);
 
 /// How numbers of a quantity are written in one table or chart.
 struct QuantityScale {
@@ -36,9 +42,11 @@ struct QuantityScale {
 /// `largest`: the largest number that is shown. The metric of `rows` decides the unit of results.
 QuantityScale scale_of(std::string_view name, const StudyRows& rows, double largest);
 
-/// Returns a column with a cell for each number, in one unit. `title`: of the column.
+/// Returns a column with a cell for each number, in one unit, "97.2 ± 0.3" where it has a spread. `title`: of the
+/// column.
 Column number_column(std::string title, std::string_view name, const StudyRows& rows,
-                     const std::vector<std::optional<double>>& numbers);
+                     const std::vector<std::optional<double>>& numbers,
+                     const std::vector<std::optional<double>>& spreads = {});
 
 /// "accuracy" for the quantity "result" of a classifier, otherwise the quantity's name.
 std::string title_of(std::string_view name, const StudyRows& rows);

@@ -55,6 +55,10 @@ StudyRun read_run(const ConfigTable& table, const fs::path& folder) {
   run.set = table.get_strings("set", {});
   run.quick = table.get_strings("quick", {});
   run.full = table.get_strings("full", {});
+  run.seeds = table.get_ints("seeds", {});
+  for (const int64_t seed : run.seeds)
+    if (seed < 0 || std::count(run.seeds.begin(), run.seeds.end(), seed) > 1)
+      table.fail("seeds", "must be different whole numbers of at least 0", "");
   if (table.has("tune")) run.tuning = read_tuning(table.table("tune"));
   return run;
 }
@@ -136,6 +140,11 @@ std::vector<std::string> StudyRun::settings(StudySize size) const {
   const std::vector<std::string>& more = size == StudySize::full ? full : quick;
   if (size != StudySize::usual) all.insert(all.end(), more.begin(), more.end());
   return all;
+}
+
+std::vector<int64_t> StudyRun::seeds_of(StudySize size) const {
+  if (size != StudySize::quick || seeds.empty()) return seeds;
+  return {seeds.front()};
 }
 
 Study read_study(const fs::path& file) {

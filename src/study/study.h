@@ -2,6 +2,7 @@
 // the file for users.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -29,9 +30,12 @@ struct StudyRun {
   std::vector<std::string> set = {};   ///< assignments as of --set, for every size
   std::vector<std::string> quick = {};  ///< further ones
   std::vector<std::string> full = {};
+  /// Each row is trained with each of them, in the quick size with the first one. Empty: with the experiment's.
+  std::vector<int64_t> seeds = {};
   std::optional<Tuning> tuning = {};
 
   std::vector<std::string> settings(StudySize size) const;
+  std::vector<int64_t> seeds_of(StudySize size) const;
 };
 
 /// A number that the paper gives for a row.

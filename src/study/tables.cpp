@@ -52,6 +52,21 @@ Column text_column(std::string title, const StudyRows& rows, const std::vector<s
   return column;
 }
 
+/// Why a row did not end normally, with which seed; "" if it did with each of them.
+std::string failures_of(const StudyRows& rows, size_t row) {
+  std::string text;
+  const auto add = [&](const ExperimentResult& of_seed) {
+    const RunResult& result = of_seed.rows[row];
+    if (result.status == RunStatus::ok) return;
+    text += text.empty() ? "" : "; ";
+    if (!rows.more_seeds.empty()) text += fmt::format("seed {}: ", of_seed.seed);
+    text += fmt::format("{}: {}", name_of(result.status), result.reason);
+  };
+  add(rows.result);
+  for (const ExperimentResult& of_seed : rows.more_seeds) add(of_seed);
+  return text;
+}
+
 /// "learning_rate" of "optimizer.learning_rate".
 std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
@@ -182,16 +197,19 @@ std::vector<Column> part_table(const StudyPart& part, const StudyRun& run, const
     columns.push_back(text_column(last_part(run.tuning ? run.tuning->key : "chosen"), rows, shown,
                                   [&](size_t row) { return rows.chosen[row]; }));
   for (const std::string& quantity : part.table) {
-    Numbers numbers;
-    for (const size_t row : shown) numbers.push_back(quantity_of(quantity, rows, row));
-    columns.push_back(number_column(title_of(quantity, rows), quantity, rows, numbers));
+    Numbers numbers, spreads;
+    for (const size_t row : shown) {
+      numbers.push_back(quantity_of(quantity, rows, row));
+      spreads.push_back(spread_of(quantity, rows, row));
+    }
+    columns.push_back(number_column(title_of(quantity, rows), quantity, rows, numbers, spreads));
     if (const Numbers paper = published_numbers(part, run, rows, shown, quantity); !paper.empty())
       columns.push_back(number_column(title_of(quantity, rows) + ", published", quantity, rows, paper));
   }
-  if (std::any_of(shown.begin(), shown.end(), [&](size_t row) { return results[row].status != RunStatus::ok; }))
+  if (std::any_of(shown.begin(), shown.end(), [&](size_t row) { return !failures_of(rows, row).empty(); }))
     columns.push_back(text_column("status", rows, shown, [&](size_t row) {
-      const RunResult& result = results[row];
-      return result.status == RunStatus::ok ? "ok" : fmt::format("{}: {}", name_of(result.status), result.reason);
+      const std::string failures = failures_of(rows, row);
+      return failures.empty() ? "ok" : failures;
     }));
   return columns;
 }
@@ -215,7 +233,8 @@ json chart_json(const StudyPart& part, const StudyChart& chart, const StudyRun& 
   return out;
 }
 
-std::vector<std::string> advice_of(const StudyRows& rows) {
+std::vector<std::string> advice_of(const StudyRows& of_all) {
+  const StudyRows rows{.result = of_all.result};
   std::vector<std::string> advice = verdict_sentences(rows.result);
   const auto number = [&](const char* name) {
     return [&rows, name](size_t row) { return quantity_of(name, rows, row); };

@@ -34,6 +34,7 @@ std::vector<Column> part_table(const StudyPart& part, const StudyRun& run, const
 nlohmann::json chart_json(const StudyPart& part, const StudyChart& chart, const StudyRun& run, const StudyRows& rows);
 
 /// Returns sentences that say which row to use for which aim: time, result, target (verdict_sentences), money, memory.
-std::vector<std::string> advice_of(const StudyRows& rows);
+/// They are of the first seed.
+std::vector<std::string> advice_of(const StudyRows& of_all);
 
 }  // namespace trireme

@@ -1,4 +1,5 @@
 """Studies: what is trained, what is kept from earlier, and what the report shows."""
+import fcntl
 import os
 
 from support import CliTest, text_of
@@ -88,6 +89,40 @@ class Study(CliTest):
         out, _ = self.trireme("study", "s.study.toml", "--out", "o")
         self.assertIn("1 from earlier, 1 to train", out)
         self.assertTrue(os.path.isdir(self.path("o", "fixed", "data-x2.earlier-1")))
+
+    def test_rows_with_several_seeds(self):
+        runs = RUNS.replace('set = ["length=4 steps"]', 'set = ["length=4 steps"]\nseeds = [3, 1]')
+        self.write("s.study.toml", runs + '[[parts]]\ntitle = "x"\ntable = ["loss", "devices"]\n')
+        out, _ = self.trireme("study", "s.study.toml", "--out", "o")
+        self.assertIn("0 from earlier, 4 to train", out)
+        rows = [self.run_of_row(folder)["rows"][0] for folder in ("data-x2", "data-x2-seed-1")]
+        losses = [row["evaluations"][-1]["loss"] for row in rows]
+        self.assertNotEqual(*losses)
+        mean, spread = map(float, self.table("fixed")["loss"][1].split(" ± "))
+        self.assertAlmostEqual(mean, sum(losses) / 2, 2)
+        self.assertAlmostEqual(spread, abs(losses[0] - losses[1]) / 2**0.5, 2)
+        self.assertEqual(self.table("fixed")["devices"], ["1", "2"])
+        self.assertEqual(self.json("o", "fixed", "run.json")["seed"], 3)
+
+        out, _ = self.trireme("study", "s.study.toml", "--out", "o")
+        self.assertIn("4 from earlier, 0 to train", out)
+        out, _ = self.trireme("study", "s.study.toml", "--quick", "--dry-run", "--out", "o")
+        self.assertIn("2 rows in 1 run; 2 from earlier, 0 to train", out)
+
+    def test_a_run_whose_key_is_wrong_is_listed(self):
+        self.write("s.study.toml", STUDY.replace("optimizer.learning_rate", "optimizer.learning_rat"))
+        out, _ = self.trireme("study", "s.study.toml", "--out", "o", code=1)
+        self.assertIn("tuned: ", out)
+        self.assertIn("learning_rat", out)
+        self.assertEqual(self.table("fixed")["strategy"], ["single", "data"])
+
+    def test_two_studies_do_not_share_a_folder(self):
+        self.write("s.study.toml", RUNS + '[[parts]]\ntitle = "x"\nadvice = true\n')
+        os.mkdir(self.path("o"))
+        with open(self.path("o", ".lock"), "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.refused("study", "s.study.toml", "--out", "o", says=["o: cannot be used", "another study is working in it", "--out"])
+        self.trireme("study", "s.study.toml", "--out", "o")
 
     def test_wrong_use(self):
         self.write("bad.study.toml", "title = 3\n")

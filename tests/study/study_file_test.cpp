@@ -66,6 +66,10 @@ TEST_F(StudyFile, SettingsDependOnTheSize) {
   EXPECT_EQ(run.settings(StudySize::usual), (List{"batch=8"}));
   EXPECT_EQ(run.settings(StudySize::quick), (List{"batch=8", "length=1 steps"}));
   EXPECT_EQ(run.settings(StudySize::full), (List{"batch=8", "length=9 epochs"}));
+  EXPECT_TRUE(run.seeds_of(StudySize::usual).empty());
+  const StudyRun seeded = read(std::string(kStart) + "seeds = [5, 2]\n" + kPart).runs.front();
+  EXPECT_EQ(seeded.seeds_of(StudySize::usual), (std::vector<int64_t>{5, 2}));
+  EXPECT_EQ(seeded.seeds_of(StudySize::quick), (std::vector<int64_t>{5}));
 }
 
 TEST_F(StudyFile, RefusesWhatCannotBe) {
@@ -80,6 +84,7 @@ TEST_F(StudyFile, RefusesWhatCannotBe) {
   expect_refused(start + "tune = { key = \"seed\", values = [\"1\"] }\n" + part, {"at least two"});
   expect_refused(start + "[[parts]]\ntitle = \"x\"\ntable = [\"tiem\"]\n",
                  {"\"tiem\" is not a quantity", "did you mean \"time\"?"});
+  expect_refused(start + "seeds = [1, 2, 1]\n" + part, {"seeds", "different whole numbers"});
   expect_refused(start + "[[parts]]\ntitle = \"x\"\n", {"nothing to show"});
   expect_refused(start + part + "runs = [\"b\"]\n", {"\"b\" is not a run", "the runs are: a"});
   expect_refused(start + part + "[[parts.charts]]\ny = \"speed\"\n", {"\"speed\" is not a quantity"});

@@ -73,6 +73,29 @@ TEST(StudyQuantities, LostIsPositiveWhereAnErrorGrows) {
   EXPECT_NEAR(quantity_of("lost", rows, 3).value(), 2 - 0.96, 1e-12);
 }
 
+TEST(StudyTables, ShowMeansAndSpreadsOfSeeds) {
+  StudyRows rows = sample_rows();
+  rows.result.seed = 1;
+  for (const double accuracy : {0.95, 0.99}) {
+    rows.more_seeds.push_back(rows.result);
+    rows.more_seeds.back().seed = rows.more_seeds.size() + 1;
+    rows.more_seeds.back().rows[1].test->metrics.front().value = accuracy;
+  }
+  EXPECT_DOUBLE_EQ(quantity_of("result", rows, 1).value(), 0.97);
+  EXPECT_NEAR(spread_of("result", rows, 1).value(), 0.02, 1e-12);  // of 0.97, 0.95 and 0.99
+  EXPECT_NEAR(quantity_of("lost", rows, 1).value(), 0.01, 1e-12);
+  EXPECT_EQ(spread_of("result", sample_rows(), 1), std::nullopt);
+  const StudyRun run{.name = "a", .title = "A", .experiment = "e.toml"};
+  const StudyPart part{.title = "x", .table = {"result", "devices"}};
+  EXPECT_THAT(part_table(part, run, rows)[1].cells,
+              ElementsAre("98.0 ± 0.0", "97.0 ± 2.0", "96.0 ± 0.0", "90.0 ± 0.0"));
+  EXPECT_THAT(part_table(part, run, rows)[2].cells, ElementsAre("1", "2", "1", "2"));
+  rows.more_seeds[1].rows[1].status = RunStatus::failed;
+  rows.more_seeds[1].rows[1].reason = "disk full";
+  EXPECT_EQ(quantity_of("result", rows, 1), std::nullopt);
+  EXPECT_THAT(part_table(part, run, rows).back().cells, ElementsAre("ok", "seed 3: failed: disk full", "ok", "ok"));
+}
+
 TEST(StudyTables, HaveOurNumbersBesidePublishedOnes) {
   StudyRun run{.name = "a", .title = "A", .experiment = "e.toml"};
   StudyPart part{.title = "Times", .devices = {2}, .table = {"time saved", "result"}};

@@ -294,6 +294,17 @@ TEST_F(Shares, EverySampleIsSomewhereOnce) {
   }
 }
 
+TEST_F(Shares, ByQuantityReplicasHaveUnequalSharesOfAllLabels) {
+  size_t least = 210, most = 0;
+  for (const auto& part : divide(SampleShares::quantity, 3, 0.5)) {
+    least = std::min(least, part.size());
+    most = std::max(most, part.size());
+    if (part.size() > 40) EXPECT_EQ(labels_in(part).size(), 4u);
+  }
+  EXPECT_GT(most, 2 * least);
+  for (const auto& part : divide(SampleShares::quantity, 3, 1e5)) EXPECT_NEAR(double(part.size()), 70, 3);
+}
+
 TEST_F(Shares, ByLabelAReplicaHasFewLabels) {
   for (const auto& part : divide(SampleShares::labels, 20))
     EXPECT_LE(labels_in(part).size(), 4u);  // each of two shards may contain two labels
