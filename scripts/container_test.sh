@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the image of Containerfile from the last commit, and trains and resumes in it as the image's user. Neither an engine's daemon nor a registry
-# is used: buildah builds, and debootstrap makes the base image, debian:12.
+# Builds the image of Containerfile from the last commit, and trains and resumes in it as the image's user.
+# Neither an engine's daemon nor a registry is used: buildah builds, and debootstrap makes the base image, debian:12.
 # Usage: container_test.sh [--mirror URL] [--keep]
 #   --mirror  source of Debian's packages (default: that of this machine's apt, or Debian's)
 #   --keep    keep the images: buildah images
@@ -22,7 +22,15 @@ source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export STORAGE_DRIVER=vfs BUILDAH_ISOLATION=chroot  # need no privileges of a kernel
 readonly BASE=docker.io/library/debian:12 IMAGE=localhost/trireme-test
 
+container=''
+on_exit() {
+  local code=$?
+  [ -z "$container" ] || buildah rm "$container" >/dev/null || true
+  [ -n "$keep_images" ] || buildah rmi --force "$IMAGE" "$BASE" >/dev/null 2>&1 || true
+  if [ "$code" -eq 0 ]; then clean_root; else (exit "$code") || clean_root; fi  # it reads the exit code
+}
 make_root bookworm "$mirror" ''
+trap on_exit EXIT
 # The system becomes the base image, with the machine's proxies in it, but without what make_root needs itself.
 umount "$root/proc"
 rm -f "$root/usr/sbin/policy-rc.d"
@@ -30,6 +38,7 @@ container=$(buildah from scratch)
 buildah add --quiet "$container" "$root" / >/dev/null
 buildah config --cmd /bin/bash "$container"
 buildah commit --quiet --rm "$container" "$BASE" >/dev/null
+container=''
 
 say "buildah build"
 mkdir "$root/context"
@@ -42,11 +51,6 @@ buildah build --pull-never --tag "$IMAGE" --file "$root/context/Containerfile" "
 say "$(buildah images --format '{{.Size}}' "$IMAGE")"
 
 container=$(buildah from --pull-never "$IMAGE")
-clean_images() {
-  buildah rm "$container" >/dev/null || true
-  [ -n "$keep_images" ] || buildah rmi "$IMAGE" "$BASE" >/dev/null || true
-}
-trap 'clean_images; clean_root' EXIT
 in_image() { buildah run "$container" -- "$@"; }
 in_image trireme --version
 [ "$(in_image id -u)" = 1000 ] || fail "the image's user is not 1000"

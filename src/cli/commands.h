@@ -24,6 +24,7 @@ struct TrainOptions {
   ExperimentOptions experiment;
   CostSourceOptions prediction;  ///< used by a planner's plan
   std::string plan = usual_strategy();
+  bool names_plan = false;       ///< --plan was given
   std::filesystem::path resume;  ///< a run's folder or a checkpoint to resume; empty: begin a new run
   std::string json;              ///< file to which the content of run.json is also written; empty: none
   std::string backend;           ///< one of backend_choices(); empty: threads, or the usual backend of processes

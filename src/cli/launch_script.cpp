@@ -70,6 +70,15 @@ std::string token_lines(const ScriptRequest& request) {
   return fmt::format("export {0}=${{{0}:-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')}}\n", kTokenVariable);
 }
 
+/// True if the command asks for GPUs. A file that says device = "cuda" is not read here.
+bool asks_for_gpus(const ScriptRequest& request) {
+  for (size_t i = 0; i < request.words.size(); ++i) {
+    if (request.words[i] == "--device=cuda") return true;
+    if (request.words[i] == "--device" && i + 1 < request.words.size() && request.words[i + 1] == "cuda") return true;
+  }
+  return false;
+}
+
 std::string slurm(const ScriptRequest& request) {
   std::string text = "#!/bin/bash\n#SBATCH --job-name=trireme\n";
   text += fmt::format("#SBATCH --ntasks={}\n", processes_of(request.hosts));
@@ -79,6 +88,7 @@ std::string slurm(const ScriptRequest& request) {
     text += fmt::format("#SBATCH --nodelist={}\n", join(names_of(request), ","));
   }
   text += "# cores of each process\n#SBATCH --cpus-per-task=1\n";
+  if (asks_for_gpus(request)) text += "#SBATCH --gpus-per-task=1\n";
   // Without PMIx each process would believe that it is the only one of its MPI job. A frozen rank ends with the others.
   return text + interface_line(request) + token_lines(request) + "srun --kill-on-bad-exit=1 " +
          (request.backend->finds_ranks ? "--mpi=pmix " : "") + program_line(request) + "\n";
@@ -135,7 +145,8 @@ std::string kubernetes(const ScriptRequest& request) {
   add("MASTER_PORT", std::to_string(port_of(request)));
   add("WORLD_SIZE", std::to_string(processes_of(request.hosts)));
   if (!request.interface.empty()) add(kInterfaceVariable, request.interface);
-  return fmt::format(R"(# Names of the pods for each other.
+  return fmt::format(
+      R"(# Names of the pods for each other.
 apiVersion: v1
 kind: Service
 metadata:
@@ -176,8 +187,9 @@ spec:
               valueFrom:
                 fieldRef:
                   fieldPath: metadata.annotations['batch.kubernetes.io/job-completion-index']
-)",
-                     processes_of(request.hosts), arguments, variables, kTokenVariable);
+{4})",
+      processes_of(request.hosts), arguments, variables, kTokenVariable,
+      asks_for_gpus(request) ? "          resources:\n            limits:\n              nvidia.com/gpu: 1\n" : "");
 }
 
 }  // namespace

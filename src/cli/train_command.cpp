@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/json_file.h"
@@ -129,14 +130,15 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
   Progress phases;
   Progress* const progress = options.messages ? nullptr : &phases;  // standard output is for messages then
   if (const std::vector<std::string>& listed = asked.strategies;
-      progress && !make_world && listed.size() == 1 && listed.front() != options.plan && options.plan == usual_strategy())
-    progress->say(
-        fmt::format("plan {}; the experiment compares {}: --plan {}", options.plan, listed.front(), listed.front()));
+      progress && !make_world && !options.names_plan && listed.size() == 1 && listed.front() != options.plan)
+    progress->say(fmt::format("trains plan {0}; the experiment's strategy is {1}: --plan {1} trains that one",
+                              options.plan, listed.front()));
   TrainSubject subject = open_subject(std::move(asked), progress);
   subject.experiment.own_data = options.own_data;
   check_device(subject.experiment);
   check_batch(subject.experiment, subject.data);
-  if (progress && subject.experiment.precision == Precision::bf16 && subject.experiment.device == c10::DeviceType::CPU)
+  if (progress && !backend && subject.experiment.precision == Precision::bf16 &&
+      subject.experiment.device == c10::DeviceType::CPU)
     if (const std::string warning = bf16_warning(bf16_speed(cache_folder())); !warning.empty())
       progress->say("warning: " + warning);
   // A comparison checks its largest row.
@@ -150,7 +152,8 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
   // Rows of a comparison write no checkpoints.
   if (!options.messages) check_train_checkpoints(options, subject.experiment, subject.data, plan);
   TrainShow show{.plan = &plan, .evaluations = bool(make_world)};
-  if (std::string device = device_in_words(subject.experiment); !device.empty())
+  const int gpus = int(visible_devices(subject.experiment.device).size()), workers = plan.workers();
+  if (std::string device = device_in_words(subject.experiment, std::min(gpus, workers)); !device.empty())
     show.notes.push_back(std::move(device));
   if (virtual_machines) {
     show.notes.push_back("times are modelled, except the time left: " + subject.experiment.virtual_machines_in_words);

@@ -13,6 +13,7 @@
 
 #include "base/cores.h"
 #include "base/counted.h"
+#include "base/devices/gpu.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/text.h"
@@ -215,7 +216,7 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
                "leave it out; trireme launch train --resume resumes the run"});
   experiment.private_replicas = experiment.processes = true;
   experiment.rank = place.rank;
-  experiment.rank_on_machine = place.local_rank;
+  experiment.rank_on_machine = member.process->rank_on_machine();
   check_device(experiment);
   experiment.devices = {place.size};
   if (place.rank == 0) resumption = resumption_of(member, subject);
@@ -248,6 +249,7 @@ Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainS
   if (!plan.agreement.empty() && experiment.replicas.clock)
     fail_user({experiment.where("update.virtual"), "processes run in real time", "",
                "leave it out, or train in one process"});
+  release_kept_gpu_memory();  // measurements for the plan may have used the other processes' GPUs
   const int processes = plan.agreement.empty() ? plan.devices : plan.replicas;
   if (processes != process.size())
     fail_user({"--plan", options.plan,
@@ -324,7 +326,8 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
   TrainShow show{.plan = &plan, .goes_on = member.goes_on()};
   show.notes.push_back(fmt::format("{} on {}, {}", counted(process->size(), "process", "processes"),
                                    counted(process->machines(), "machine"), through));
-  if (std::string device = device_in_words(subject.experiment, process->gpus()); !device.empty())
+  const int workers = plan.workers();
+  if (std::string device = device_in_words(subject.experiment, std::min(process->gpus(), workers)); !device.empty())
     show.notes.push_back(std::move(device));
   show.describe = [&](ExperimentResult& result) { result.machine = machines_in_words(*process); };
   CheckpointUse checkpoints;
@@ -450,9 +453,12 @@ int run_train_process(TrainOptions options, const ProcessPlace& place,
   const auto work = [&] {
     std::optional<Resumption> resumption;
     const auto read = [&] { return read_for_processes(member, resumption); };
-    const auto subject = agree(*member.process, member.options.plan, member.options.experiment, read);
+    auto subject = agree(*member.process, member.options.plan, member.options.experiment, read);
     if (!subject) return kUserError;
-    if (subject->experiment.device != c10::DeviceType::CPU) member.process->count_gpus(gpu_ids(subject->experiment));
+    if (RunSpec& experiment = subject->experiment; experiment.device != c10::DeviceType::CPU) {
+      member.process->count_gpus(gpu_ids(experiment));
+      experiment.gpus = member.process->gpus();
+    }
     if (subject->experiment.checkpoint.wanted()) allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
     return place.rank == 0 ? lead(member, *subject, std::move(resumption), connection.through)
                            : work_along(member, *subject);

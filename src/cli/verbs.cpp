@@ -99,7 +99,9 @@ void add_train(CLI::App& app, TrainOptions& o) {
   o.experiment.add_common(*verb);
   o.experiment.add_run(*verb);
   o.experiment.add_devices(*verb, false);
-  verb->add_option("--plan", o.plan, kTrainedPlanHelp)->capture_default_str();
+  verb->add_option("--plan", o.plan, kTrainedPlanHelp)->capture_default_str()->each([&o](const std::string&) {
+    o.names_plan = true;
+  });
   verb->add_option(
       "--resume", o.resume,
       "resume from a run's folder (its newest complete checkpoint) or from a checkpoint, under any plan and "

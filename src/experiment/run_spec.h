@@ -28,6 +28,7 @@ struct RunSpec : Experiment {
   bool processes = false;  ///< true: workers are processes with private replicas; false: threads of one process
   /// Of this process, if workers are processes: its rank among all of them and among those of its machine.
   int rank = 0, rank_on_machine = 0;
+  int gpus = 0;  ///< that all processes can use; 0: unknown, or they compute on cores
   /// Replicas are processes with data of their own: all samples of a process are its replica's.
   bool own_data = false;
   /// Workers run in modelled time (comm/virtual/virtual_time.h) on these machines. Null: in real time. In modelled time

@@ -48,6 +48,15 @@ std::string step_factors_name(const RunSpec& experiment, const Model& model) {
   return step_factors_name(experiment.model_name, model.parameter_count(), experiment.precision);
 }
 
+namespace {
+
+/// Workers that compute at the same time: processes may see one GPU each, and be on several machines.
+int places_there(const RunSpec& experiment, const Fingerprint& machine) {
+  return experiment.processes && machine.gpus > 0 && experiment.gpus > 0 ? experiment.gpus : machine.places();
+}
+
+}  // namespace
+
 CostSource measured_source(const RunSpec& experiment, const Model& model, const Profile& profile, int devices,
                            bool measures) {
   CostSource source;
@@ -62,7 +71,8 @@ CostSource measured_source(const RunSpec& experiment, const Model& model, const 
     options.factors = known->second;
   options.threads = threads.front();
   source.layers = std::make_shared<ProfiledCosts>(model, profile, options);
-  const int workers = places_wanted(experiment, profile.machine, devices), places = profile.machine.places();
+  const int workers = places_wanted(experiment, profile.machine, devices),
+            places = places_there(experiment, profile.machine);
   if (workers > places) source.sharing = options.factors.sharing;
   const Overlap overlap = experiment.processes ? Overlap::sums : Overlap::nothing;
   source.links = std::make_shared<ProfiledLinks>(profile.links, workers, places, overlap);

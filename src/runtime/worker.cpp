@@ -8,8 +8,6 @@
 #include <utility>
 
 #include "base/devices/device.h"
-#include "base/devices/gpu.h"
-#include "base/memory.h"
 #include "base/text.h"
 #include "comm/flight_recorder.h"
 #include "runtime/gradient_norms.h"
@@ -36,24 +34,6 @@ namespace trireme {
 namespace {
 
 constexpr const char* kAllDone = "its program done";
-
-/// Charges the memory that an earlier thread's library calls left for this thread, while the worker exists.
-class LibraryMemory {
- public:
-  LibraryMemory() = default;
-  ~LibraryMemory() { charge(-bytes_); }
-  LibraryMemory(const LibraryMemory&) = delete;
-  LibraryMemory& operator=(const LibraryMemory&) = delete;
-  void charge(int64_t bytes) {
-    if (bytes == 0 || device_ == kNoDevice) return;
-    charge_memory(device_, MemoryCategory::buffers, bytes);
-    bytes_ += bytes;
-  }
-
- private:
-  const int device_ = DeviceScope::current();
-  int64_t bytes_ = 0;
-};
 
 /// A program and the object that executes its layers.
 struct RunningProgram {
@@ -84,7 +64,6 @@ struct Worker::State {
   const std::vector<BucketId>& trainable() const;
 
   const WorkerOptions options;
-  LibraryMemory library_memory;
   const std::unique_ptr<Communicator> communicator;
   const std::unique_ptr<Replicas> replicas;
   const WorkerContext context;
@@ -127,10 +106,6 @@ Worker::State::State(int rank, const Model& model, Precision precision, std::uni
 
 void Worker::State::begin(const Program* training_program, const Program* evaluation_program) {
   c10::InferenceMode inference;
-  if (worker_place().is_cuda()) {  // otherwise the first layer would take it as its own
-    const MemoryScope scope(MemoryCategory::buffers);
-    library_memory.charge(take_library_memory());
-  }
   const auto prepare = [&](const Program& program) {
     return std::make_unique<RunningProgram>(program, context, groups, buffers, numbers, outcome);
   };

@@ -4,11 +4,36 @@
 #include <fmt/format.h>
 
 #include "base/counted.h"
+#include "base/devices/gpu.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "trireme/error.h"
 
 namespace trireme {
+namespace {
+
+/// Counts as buffers what libraries keep on the GPU for the worker of this thread, as long as it works. They keep it
+/// from then on for other threads, so the allocator's own count would depend on earlier threads.
+class LibraryMemory {
+ public:
+  explicit LibraryMemory(int device)
+      : device_(device), bytes_(place_of(device).is_cuda() ? library_memory_bytes() : 0) {
+    if (bytes_ == 0) return;
+    take_library_memory();
+    charge_memory(device_, MemoryCategory::buffers, bytes_);
+  }
+  ~LibraryMemory() {
+    if (bytes_ > 0) charge_memory(device_, MemoryCategory::buffers, -bytes_);
+  }
+  LibraryMemory(const LibraryMemory&) = delete;
+  LibraryMemory& operator=(const LibraryMemory&) = delete;
+
+ private:
+  const int device_;
+  const int64_t bytes_;
+};
+
+}  // namespace
 
 void run_worker_threads(LocalWorld& world, const std::function<void(int rank)>& body,
                         const std::vector<int>& intra_op_threads, int first_device) {
@@ -18,6 +43,7 @@ void run_worker_threads(LocalWorld& world, const std::function<void(int rank)>& 
   const auto work = [&](int rank) {
     if (!intra_op_threads.empty()) at::set_num_threads(intra_op_threads[size_t(rank)]);
     DeviceScope device(first_device + rank);
+    const LibraryMemory libraries(first_device + rank);
     body(rank);
   };
   run_threads(world.size(), "worker", work, [&](const std::string& reason) { world.abort(reason); });

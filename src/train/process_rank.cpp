@@ -79,6 +79,7 @@ ProcessRank::ProcessRank(std::unique_ptr<Communicator> world, std::string backen
     quotas[machines.back()] = hello.at(2).get<double>();
   }
   machines_ = int(cores.size());
+  rank_on_machine_ = int(std::count(machines.begin(), machines.begin() + rank(), machines[size_t(rank())]));
   for (const auto& [machine, numbers] : cores)
     cores_ += std::max(1, int(std::min(double(numbers.size()), quotas[machine])));
   compare_clocks(machines);

@@ -34,6 +34,8 @@ class ProcessRank {
   /// Cores that all processes together may use at once, shared cores counted once; and the number of their machines.
   int cores() const { return cores_; }
   int machines() const { return machines_; }
+  /// This rank's number among the ranks of its machine.
+  int rank_on_machine() const { return rank_on_machine_; }
 
   /// Counts the GPUs that the processes can use, those of several processes once. `ids`: this process' (gpu_ids). All
   /// ranks must call it together, before a run on GPUs.
@@ -79,7 +81,7 @@ class ProcessRank {
 
   const std::unique_ptr<Communicator> world_, states_;
   const std::string backend_;
-  int cores_ = 0, machines_ = 1, gpus_ = 0;
+  int cores_ = 0, machines_ = 1, rank_on_machine_ = 0, gpus_ = 0;
   double clock_ahead_ = 0;  ///< seconds by which this machine's steady clock is ahead of rank 0's
 
   std::atomic<bool> end_requested_ = false;

@@ -291,6 +291,10 @@ class Launch(LaunchTest):
                  ("kubernetes", "-n", "4"): ["completions: 4", "kind: Service", '- "name=a b"', "job-completion-index"]}
         out, _ = self.trireme("launch", "--print", "slurm", "-n", "4", *words, "--backend", "mpi", data=False)
         self.assertIn("srun --kill-on-bad-exit=1 --mpi=pmix trireme train", out)
+        for kind, says in (("slurm", "#SBATCH --gpus-per-task=1\n"), ("kubernetes", "            limits:\n              nvidia.com/gpu: 1\n")):
+            for gpus in (["--device", "cuda"], ["--device=cuda"], []):
+                out, _ = self.trireme("launch", "--print", kind, "-n", "4", *words, *gpus, data=False)
+                self.assertEqual(says in out, bool(gpus), (kind, gpus))
         for (kind, *flags), says in cases.items():
             out, _ = self.trireme("launch", "--print", kind, *flags, *words, data=False)
             for text in says:

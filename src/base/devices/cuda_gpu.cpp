@@ -10,8 +10,8 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <torch/version.h>
 
-#include <algorithm>
 #include <mutex>
 #include <span>
 
@@ -64,20 +64,22 @@ void install_gpu_memory_accounting() {
   static std::once_flag once;
   if (!at::hasCUDA() || c10::cuda::device_count() == 0) return;
   std::call_once(once, [] {
-    at::empty({1}, at::TensorOptions().device(at::kCUDA));  // creates the allocator
+  // creates the allocator, but no context on any GPU
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 7)
+    at::globalContext().lazyInitDevice(at::kCUDA);
+#else
+    at::globalContext().lazyInitCUDA();
+#endif
     c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker(account);
   });
 }
 
 int64_t library_memory_bytes() { return at::hasCUDA() ? int64_t(at::cuda::getChosenWorkspaceSize()) : 0; }
 
-int64_t take_library_memory() {
-  const int device = DeviceScope::current();
-  const auto held = [&] { return device == kNoDevice ? 0 : memory_use(device).total(); };
-  const int64_t before = held();
+void take_library_memory() {
+  const DeviceScope uncounted(kNoDevice);
   const auto options = at::TensorOptions().dtype(at::kFloat).device(at::kCUDA);
   at::mm(at::zeros({8, 8}, options), at::zeros({8, 8}, options));
-  return std::max<int64_t>(0, library_memory_bytes() - (held() - before));
 }
 
 std::shared_ptr<void> record_gpu_event() {

@@ -32,9 +32,9 @@ void install_gpu_memory_accounting();
 
 /// Returns the bytes of GPU memory that cuBLAS keeps for each thread that multiplies matrices; 0 without CUDA.
 int64_t library_memory_bytes();
-/// Makes cuBLAS take that memory now for this thread, on its current GPU. Returns the bytes that it already had, from a
-/// thread that has ended: they are not counted for this thread's device (base/memory.h). Requires CUDA.
-int64_t take_library_memory();
+/// Makes cuBLAS take that memory for this thread, on its current GPU, without counting it (base/memory.h): it outlives
+/// the thread, and a later thread uses it again. Requires CUDA.
+void take_library_memory();
 
 /// Records an event in the current stream of this thread's GPU. Requires CUDA.
 std::shared_ptr<void> record_gpu_event();

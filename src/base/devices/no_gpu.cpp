@@ -10,7 +10,7 @@ bool has_peer_access(int, int) { return false; }
 std::string cuda_versions() { return ""; }
 void install_gpu_memory_accounting() {}
 int64_t library_memory_bytes() { return 0; }
-int64_t take_library_memory() { return 0; }
+void take_library_memory() {}
 std::shared_ptr<void> record_gpu_event() {
   check_internal(false, "events are of GPUs, and this build has no CUDA");
   return nullptr;
