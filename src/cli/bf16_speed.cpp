@@ -70,9 +70,10 @@ double bf16_speed(const std::filesystem::path& cache) {
 
 std::string bf16_warning(double speed) {
   if (speed >= kClearlySlower) return "";
-  return fmt::format("precision = \"bf16\" is slower than float32 here: products of matrices take {:.2f} times as long; "
-                     "use \"fp32\"",
-                     1 / speed);
+  return fmt::format(
+      "precision = \"bf16\" is slower than float32 here: products of matrices take {:.2f} times as long; "
+      "use \"fp32\"",
+      1 / speed);
 }
 
 }  // namespace trireme

@@ -22,9 +22,9 @@ struct CostSource {
   Cluster cluster;
   std::shared_ptr<const LayerCosts> layers;
   std::shared_ptr<const Links> links;
-  bool shares_memory = true;  ///< true: workers are threads with one copy of the weights
+  bool shares_memory = true;   ///< true: workers are threads with one copy of the weights
   int64_t library_memory = 0;  ///< MemoryOptions::library_memory
-  double loading = 0;         ///< seconds per sample that a worker spends on loading or copying
+  double loading = 0;          ///< seconds per sample that a worker spends on loading or copying
   /// By device: factor by which computing takes longer than `layers` say; empty: 1. For planners, the cluster's speeds
   /// must be reduced too.
   std::vector<double> slowness = {};

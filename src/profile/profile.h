@@ -80,8 +80,8 @@ struct UpdateMeasurement {
 };
 
 struct DeviceMeasurement {
-  int64_t memory = 0;  ///< bytes per worker, with one worker per core or GPU
-  double flops = 0;    ///< FLOP/s of a fixed convolution on one core or GPU
+  int64_t memory = 0;          ///< bytes per worker, with one worker per core or GPU
+  double flops = 0;            ///< FLOP/s of a fixed convolution on one core or GPU
   int64_t library_memory = 0;  ///< bytes that libraries take there for each worker (library_memory_bytes)
 };
 

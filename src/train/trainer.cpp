@@ -105,8 +105,7 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   install_memory_accounting();
   if (experiment.device != c10::DeviceType::CPU) install_gpu_memory_accounting();
   RunResult result = result_before(experiment, model, plan, process.get());
-  if (!make_world.make)
-    add_plan_warnings(plan, model, experiment, places_there(experiment, process.get()), result);
+  if (!make_world.make) add_plan_warnings(plan, model, experiment, places_there(experiment, process.get()), result);
 
   MakeReplicaWorld world_of_replicas = make_world;
   const std::unique_ptr<Communicator> leaders =

@@ -56,9 +56,8 @@ TEST_F(Gloo, ARankThatLeftIsNamed) {
 }
 
 TEST(Loss, IsInWordsWithoutThePlaceInTheTransportsSource) {
-  EXPECT_EQ(
-      loss_in_words("[./gloo/transport/tcp/pair.cc:589] Read error [127.0.0.1]:62619: Connection reset by peer"),
-      "its process has ended or its connection is broken (Connection reset by peer, address 127.0.0.1:62619)");
+  EXPECT_EQ(loss_in_words("[./gloo/transport/tcp/pair.cc:589] Read error [127.0.0.1]:62619: Connection reset by peer"),
+            "its process has ended or its connection is broken (Connection reset by peer, address 127.0.0.1:62619)");
   EXPECT_EQ(loss_in_words("[../gloo/transport/tcp/pair.cc:598] Connection closed by peer [::1]:8013"),
             "its process has ended or its connection is broken (Connection closed by peer, address ::1:8013)");
   EXPECT_EQ(loss_in_words("cancelled"), "cancelled");

@@ -12,8 +12,8 @@
 
 namespace trireme::test_support {
 
-/// Calls `body` for all ranks at once, with the communicators that `connect` makes on their threads. Returns each rank's
-/// error, "" if it succeeded.
+/// Calls `body` for all ranks at once, with the communicators that `connect` makes on their threads. Returns each
+/// rank's error, "" if it succeeded.
 inline std::vector<std::string> as_ranks(int count,
                                          const std::function<std::unique_ptr<Communicator>(int rank)>& connect,
                                          const std::function<void(const std::shared_ptr<ProcessRank>& process)>& body) {

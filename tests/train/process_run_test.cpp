@@ -17,13 +17,13 @@
 #include "forecast/agreement_plan.h"
 #include "model/weights/match.h"
 #include "plan/named.h"
-#include "update/registry.h"
 #include "process_ranks.h"
 #include "tiny_training.h"
 #include "train/follower_rank.h"
 #include "train/outcome_text.h"
 #include "train/trainer.h"
 #include "trireme/error.h"
+#include "update/registry.h"
 
 namespace trireme::test_support {
 namespace {

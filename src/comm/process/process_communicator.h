@@ -54,7 +54,7 @@ class ProcessCommunicator final : public GroupMember {
     double waited = 0;
     struct Pending {
       std::unique_ptr<Transfer> transfer;
-      int peer = 0;       ///< world rank
+      int peer = 0;                 ///< world rank
       at::Tensor target, received;  ///< a part is received into `received`, which may be the target's own memory
     };
     std::vector<Pending> sends;  ///< must finish before the caller may write to its tensors
