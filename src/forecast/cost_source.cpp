@@ -24,6 +24,11 @@ void describe_links(const LinkMeasurement& links, Cluster& cluster) {
   cluster.nodes = {ClusterNode{.link = link, .price_per_hour = 0, .instance = ""}};
 }
 
+/// Workers that compute at the same time: processes may see one GPU each, and be on several machines.
+int places_there(const RunSpec& experiment, const Fingerprint& machine) {
+  return experiment.processes && machine.gpus > 0 && experiment.gpus > 0 ? experiment.gpus : machine.places();
+}
+
 }  // namespace
 
 SiteOptions site_options(const RunSpec& experiment) {
@@ -47,15 +52,6 @@ int places_wanted(const RunSpec& experiment, const Fingerprint& machine, int wor
 std::string step_factors_name(const RunSpec& experiment, const Model& model) {
   return step_factors_name(experiment.model_name, model.parameter_count(), experiment.precision);
 }
-
-namespace {
-
-/// Workers that compute at the same time: processes may see one GPU each, and be on several machines.
-int places_there(const RunSpec& experiment, const Fingerprint& machine) {
-  return experiment.processes && machine.gpus > 0 && experiment.gpus > 0 ? experiment.gpus : machine.places();
-}
-
-}  // namespace
 
 CostSource measured_source(const RunSpec& experiment, const Model& model, const Profile& profile, int devices,
                            bool measures) {

@@ -52,8 +52,10 @@ Column text_column(std::string title, const StudyRows& rows, const std::vector<s
   return column;
 }
 
-/// Why a row did not end normally, with which seed; "" if it did with each of them.
-std::string failures_of(const StudyRows& rows, size_t row) {
+constexpr const char* kOk = "ok";
+
+/// Why a row did not end normally, and with which seed; "ok" if it did with each of them.
+std::string status_of(const StudyRows& rows, size_t row) {
   std::string text;
   const auto add = [&](const ExperimentResult& of_seed) {
     const RunResult& result = of_seed.rows[row];
@@ -64,7 +66,7 @@ std::string failures_of(const StudyRows& rows, size_t row) {
   };
   add(rows.result);
   for (const ExperimentResult& of_seed : rows.more_seeds) add(of_seed);
-  return text;
+  return text.empty() ? kOk : text;
 }
 
 /// "learning_rate" of "optimizer.learning_rate".
@@ -206,11 +208,9 @@ std::vector<Column> part_table(const StudyPart& part, const StudyRun& run, const
     if (const Numbers paper = published_numbers(part, run, rows, shown, quantity); !paper.empty())
       columns.push_back(number_column(title_of(quantity, rows) + ", published", quantity, rows, paper));
   }
-  if (std::any_of(shown.begin(), shown.end(), [&](size_t row) { return !failures_of(rows, row).empty(); }))
-    columns.push_back(text_column("status", rows, shown, [&](size_t row) {
-      const std::string failures = failures_of(rows, row);
-      return failures.empty() ? "ok" : failures;
-    }));
+  Column status = text_column("status", rows, shown, [&](size_t row) { return status_of(rows, row); });
+  if (std::any_of(status.cells.begin(), status.cells.end(), [](const std::string& cell) { return cell != kOk; }))
+    columns.push_back(std::move(status));
   return columns;
 }
 
