@@ -299,7 +299,9 @@ TEST_F(Shares, ByQuantityReplicasHaveUnequalSharesOfAllLabels) {
   for (const auto& part : divide(SampleShares::quantity, 3, 0.5)) {
     least = std::min(least, part.size());
     most = std::max(most, part.size());
-    if (part.size() > 40) EXPECT_EQ(labels_in(part).size(), 4u);
+    if (part.size() > 40) {
+      EXPECT_EQ(labels_in(part).size(), 4u);
+    }
   }
   EXPECT_GT(most, 2 * least);
   for (const auto& part : divide(SampleShares::quantity, 3, 1e5)) EXPECT_NEAR(double(part.size()), 70, 3);
