@@ -64,6 +64,18 @@ function probe() {
     filter.value = "";
     filter.dispatchEvent(new Event("input"));
   }
+  const loss = charts.find((chart) => chart.canvas.closest("#loss-steps"));
+  if (loss) {
+    const view = () => ["x", "y"].map((axis) => [loss.scales[axis].min, loss.scales[axis].max]);
+    const buttons = [...document.querySelectorAll("#loss-steps button")], box = loss.canvas.closest(".canvas");
+    found.zoom = [view()];
+    buttons[1].click();
+    found.zoom.push(view());
+    for (let i = 0; i < 20; ++i) box.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }));
+    found.zoom.push(view());
+    buttons[2].click();
+    found.zoom.push(view());
+  }
   window.dispatchEvent(new Event("beforeprint"));
   found.printed_tables = document.querySelectorAll(".scroll table").length;
   window.dispatchEvent(new Event("afterprint"));
@@ -149,7 +161,15 @@ class Report(unittest.TestCase):
     def test_compared_rows(self):
         for width in (1280, 390):
             with self.subTest(width=width):
-                self.check(opened(os.path.join(self.compared, "report.html"), width))
+                found = opened(os.path.join(self.compared, "report.html"), width)
+                self.check(found)
+                whole, near, moved, again = found["zoom"]
+                self.assertEqual(whole, again)
+                self.assertEqual(whole[0], [0, 12])
+                self.assertLess(near[0][1] - near[0][0], 12 * 0.8)
+                self.assertAlmostEqual(moved[0][1], 12)
+                self.assertAlmostEqual(moved[0][1] - moved[0][0], near[0][1] - near[0][0])
+                self.assertLess(moved[1][1], whole[1][1], "the loss axis does not follow")
 
     def test_two_runs(self):
         out = os.path.join(self.folder.name, "two.html")

@@ -92,6 +92,16 @@ function curveTable(id, caption, xTitle, sets) {
   setTable(id, caption, [`row, at ${xTitle}`, ...places.map(formatNumber)], sets.map((s) => [s.label, ...places.map((x) => formatNumber(at(s.data, x)))]));
 }
 
+/// A chart of lines in the box `id`, with buttons to zoom. After a zoom an axis of values without fixed limits spans those in view.
+function addCurves(id, label, config) {
+  const holder = document.getElementById(id), buttons = element("div", "zoom"), box = element("div", "canvas fill");
+  const end = Math.max(0, ...config.data.datasets.flatMap((set) => set.data.map((p) => p.x)));
+  Object.assign(config.options.scales.x, { min: 0, max: end });
+  box.tabIndex = 0;
+  holder.append(box, buttons);
+  makeZoomable(addChart(box, label, config), box, buttons, end, "Show all");
+}
+
 function drawLoss(id, xTitle, column) {
   const rows = shownRows().filter((r) => r.curve.length), coincide = column === 0 && !rows.some((r) => r.replicas || r.run), weight = smoothing();
   const logarithmic = document.getElementById("logarithmic").checked, raw = lineSets(rows, (row) => lossPoints(row, column), coincide);
@@ -100,7 +110,7 @@ function drawLoss(id, xTitle, column) {
   curveTable(id, `Training loss against ${xTitle}`, xTitle, sets);
   if (!prepare(id, rows.length)) return;
   const faint = weight > 0 && rows.length <= MOST_FAINT ? raw.map((set) => ({ ...set, faint: true, borderWidth: 1, borderDash: [], borderColor: `${set.borderColor}40`, order: 1000 })) : [];
-  addChart(document.getElementById(id), `Training loss against ${xTitle} for ${rows.map((r) => r.label).join(", ")}. Numbers are in the table below.`, {
+  addCurves(id, `Training loss against ${xTitle} for ${rows.map((r) => r.label).join(", ")}. Numbers are in the table below.`, {
     type: "line", data: { datasets: [...sets, ...faint] },
     options: lineOptions(xTitle, "training loss", logarithmic ? { type: "logarithmic", beginAtZero: false } : {}, null),
   });
@@ -161,7 +171,7 @@ function drawMetric() {
   lineKey("metric-key", rows);
   curveTable("metric-chart", `Test ${kind.title} against ${xTitle}`, xTitle, sets);
   if (!prepare("metric-chart", rows.length)) return;
-  addChart(document.getElementById("metric-chart"), `Test ${kind.title} against ${xTitle} for ${rows.map((r) => r.label).join(", ")}. Numbers are in the table below.`, {
+  addCurves("metric-chart", `Test ${kind.title} against ${xTitle} for ${rows.map((r) => r.label).join(", ")}. Numbers are in the table below.`, {
     type: "line", data: { datasets: sets },
     options: lineOptions(xTitle, kind.is_share ? `${title} (%)` : title, metricLimits(sets.flatMap((s) => s.data.map((p) => p.y)), kind), null),
   });

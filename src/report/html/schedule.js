@@ -120,7 +120,7 @@ function drawSchedule(row, holder) {
     },
     plugins: [boxNumbers],
   }, AXIS_HEIGHT + SCHEDULE_ROW * labels.length);
-  makeZoomable(chart, box, buttons, end);
+  makeZoomable(chart, box, buttons, end, "Show the whole step");
   const used = Object.keys(BOX_KINDS).filter((kind) => schedule.rows.some((r) => r.boxes.some((b) => b[2] === kind)));
   setTable(box.id, `Nominal schedule of ${row.label}`, ["workers", ...used.map((kind) => `${BOX_KINDS[kind].name} (units)`), "idle (%)"], schedule.rows.map((r) => [
     r.label, ...used.map((kind) => formatNumber(r.boxes.filter((b) => b[2] === kind).reduce((sum, b) => sum + b[1] - b[0], 0))),

@@ -71,7 +71,7 @@ function drawTimeline(row, holder, end) {
                  tooltip: { callbacks: { title: (items) => items[0].label, label: (item) => timelineTooltip(item, unit) } } },
     },
   }, AXIS_HEIGHT + rowHeight * lanes.length);
-  makeZoomable(chart, box, buttons, end * unit.perSecond);
+  makeZoomable(chart, box, buttons, end * unit.perSecond, "Show the whole step");
   setTable(box.id, `Time of one step of ${row.label}, by kind of work`, ...timelineTable(row));
 }
 
@@ -113,10 +113,13 @@ function setView(chart, low, high, whole) {
   const span = Math.min(Math.max(high - low, whole * SMALLEST_VIEW), whole);
   low = Math.min(Math.max(low, 0), whole - span);
   Object.assign(chart.options.scales.x, { min: low, max: low + span });
+  const values = chart.options.scales.y;
+  if (chart.config.type === "line" && values.type !== "logarithmic" && values.max === undefined) values.beginAtZero = span >= whole;
   chart.update("none");
 }
 
-function makeZoomable(chart, box, buttons, whole) {
+/// `box` takes wheel, drag, pinch and keys; `buttons` gets one button per action. `resets`: the name of the one that shows [0, whole].
+function makeZoomable(chart, box, buttons, whole, resets) {
   const scale = () => chart.scales.x;
   const zoom = (factor, at) => {
     const { min, max } = scale();
@@ -127,7 +130,7 @@ function makeZoomable(chart, box, buttons, whole) {
   const reset = () => setView(chart, 0, whole, whole);
   const valueAt = (clientX) => scale().getValueForPixel(clientX - chart.canvas.getBoundingClientRect().left);
 
-  for (const [text, label, action] of [["−", "Zoom out", () => zoom(ZOOM_STEP)], ["+", "Zoom in", () => zoom(1 / ZOOM_STEP)], ["all", "Show the whole step", reset]]) {
+  for (const [text, label, action] of [["−", "Zoom out", () => zoom(ZOOM_STEP)], ["+", "Zoom in", () => zoom(1 / ZOOM_STEP)], ["all", resets, reset]]) {
     const button = element("button");
     button.type = "button";
     button.textContent = text;
@@ -136,7 +139,7 @@ function makeZoomable(chart, box, buttons, whole) {
     buttons.append(button, " ");
   }
   box.addEventListener("wheel", (event) => {
-    if (!event.ctrlKey && !box.contains(document.activeElement)) return;  // the page scrolls, until the timeline has the focus
+    if (!event.ctrlKey && !box.contains(document.activeElement)) return;  // the page scrolls, until the chart has the focus
     event.preventDefault();
     zoom(event.deltaY > 0 ? ZOOM_STEP : 1 / ZOOM_STEP, valueAt(event.clientX));
   }, { passive: false });
