@@ -26,6 +26,7 @@ StageWriter::StageWriter(const std::vector<std::vector<StageItem>>& stages, cons
 std::vector<Instruction> StageWriter::run(const std::vector<Task>& tasks) {
   if (!program_.training) synchronize_buffers();
   for (const Task& task : tasks) {
+    const size_t begin = list_.size();
     if (task.kind == TaskKind::forward) forward(task);
     if (!program_.training) continue;
     switch (task.kind) {
@@ -35,6 +36,7 @@ std::vector<Instruction> StageWriter::run(const std::vector<Task>& tasks) {
       case TaskKind::backward_weight: backward_weight(task); break;
       case TaskKind::update: put(OpCode::optimizer_step, -1, task); break;
     }
+    note_sends(begin);
   }
   if (program_.training) insert_reductions();
   if (program_.optimizer_sharding == OptimizerSharding::zero3) insert_gathers();
@@ -45,6 +47,12 @@ void StageWriter::put(OpCode code, int index, const Task& task, bool adjoint) {
   Instruction instruction{code, index, task.micro_batch, adjoint};
   instruction.lag = task.lag;
   list_.push_back(instruction);
+}
+
+void StageWriter::note_sends(size_t begin) {
+  size_t last = list_.size();
+  while (last > begin && !(list_[last - 1].code == OpCode::send && list_[last - 1].adjoint)) --last;
+  for (size_t i = begin; i < list_.size(); ++i) after_sends_.push_back(i < last ? last - 1 : i);
 }
 
 bool StageWriter::recomputes(int run, int micro_batch) const {
@@ -143,7 +151,9 @@ void StageWriter::synchronize_buffers() {
 
 /// A bucket's gradient is complete after the last instruction before the update that adds to it. If gradients are
 /// sharded, it is complete after the last such instruction of each micro-batch. A wide bucket is reduced once, before
-/// the update.
+/// the update. Otherwise the reduction comes after the task has sent gradients to the stage before: where links do not
+/// overlap computing, each stage of a pipeline would wait for the reductions of all stages behind it. Sharded gradients
+/// are reduced at once, because the worker has no memory for all of them.
 void StageWriter::insert_reductions() {
   const bool per_micro_batch = program_.optimizer_sharding >= OptimizerSharding::zero2;
   std::vector<std::vector<Instruction>> after(list_.size());
@@ -161,6 +171,8 @@ void StageWriter::insert_reductions() {
     }
     if (update == list_.size() || !gives_gradients(list_[i].code)) continue;
     if (!per_micro_batch && !settled.insert(list_[i].index).second) continue;
+    const size_t place = per_micro_batch ? i : after_sends_[i];
+    std::ptrdiff_t next = 0;  // what is complete earlier comes earlier
     for (BucketId b : program_.segment_buckets[size_t(list_[i].index)]) {
       const Bucket& bucket = program_.buckets[size_t(b)];
       if (!held_.count(b) || bucket.contributors.empty()) continue;
@@ -170,7 +182,8 @@ void StageWriter::insert_reductions() {
       Instruction reduce{OpCode::reduce_gradients, b, each ? list_[i].micro_batch : -1};
       reduce.lag = list_[i].lag;
       reduce.last = is_last;
-      after[wide ? update - 1 : i].push_back(reduce);
+      if (wide) after[update - 1].push_back(reduce);
+      else after[place].insert(after[place].begin() + next++, reduce);
     }
   }
   std::vector<Instruction> list;

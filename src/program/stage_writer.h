@@ -31,6 +31,8 @@ class StageWriter {
   void forward(const Task& task);
   void backward(const Task& task);
   void backward_weight(const Task& task);
+  /// Completes after_sends_ for a task whose instructions begin at `begin`.
+  void note_sends(size_t begin);
   void synchronize_buffers();
   void insert_reductions();
   void insert_gathers();
@@ -41,6 +43,8 @@ class StageWriter {
   const bool recompute_last_;
   const Program& program_;
   std::vector<Instruction> list_;
+  /// By instruction: the last of its task that sends gradients, if that comes later; else itself.
+  std::vector<size_t> after_sends_;
 };
 
 }  // namespace trireme
