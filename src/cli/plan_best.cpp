@@ -156,8 +156,11 @@ int run_plan_best(const PlanBestOptions& options) {
   const Model& model = subject.model;
   Predictions& predictions = subject.predictions;
   const DeviceChoice choice = predictions.choice(devices);
-  const BestPlanOptions search{
-      .objective = objective, .limit = limit, .tolerance = tolerance, .micro_batches = options.micro_batches};
+  const BestPlanOptions search{.objective = objective,
+                               .limit = limit,
+                               .tolerance = tolerance,
+                               .micro_batches = options.micro_batches,
+                               .thorough = tolerance == 0};
   BestPlan best;
   in_phase(&progress, "searching for the best plan",
            [&] { predictions.settle([&] { best = find_best_plan(experiment, model, choice, search); }); });

@@ -53,8 +53,9 @@ struct BestPlanOptions {
   std::optional<double> limit = 60;     ///< seconds for the search
   double tolerance = 0;                 ///< PlanRequest::tolerance
   std::vector<int> micro_batches = {};  ///< numbers of them to search; empty: PlanSpace's
-  /// False: ends with the first search that finds a plan that fits. Faster, for searches during a run; with more
-  /// memory the plan may then be slower.
+  /// False: begins with the devices' memory as limit and ends when a plan fits that no searched plan beats by the
+  /// formula by more than `tolerance`; with tolerance 0, when any plan fits. If none fits, goes on as if true. Faster:
+  /// for searches during a run and for clusters of hundreds of devices. With more memory the plan may then be slower.
   bool thorough = true;
 };
 

@@ -83,7 +83,14 @@ class PlanSearch {
       if (none_fits && may_divide()) find_least();
     } else {
       climb_down();
+      if (!thorough_ && best_that_fits() == kInfinity && !deadline_.passed()) {
+        thorough_ = true;
+        tolerance_ = 0;
+        divides_ = false;
+        climb_down();
+      }
     }
+    if (pool_.empty() && answer_.best) add(*answer_.best);
     rank(pool_, objective_);
     BestPlan result{.answer = std::move(answer_), .finalists = std::move(pool_), .order = order_};
     if (result.answer.best) {
@@ -96,36 +103,85 @@ class PlanSearch {
   }
 
  private:
+  enum class Stop { reached, no_plan, no_time };
+
   /// Searches without a limit and then on the rungs.
   void climb_down() {
-    answer_ = search(thorough_ ? 0 : largest_, objective_);
-    if (ends_early()) return;
-    if (!thorough_ && limited_) answer_ = search(0, objective_);
-    if (!answer_.best) {
-      if (!answer_.out_of_time) answer_.shortfall = explain_shortfall(request_for(source_.cluster, objective_));
+    if (!thorough_ && limited_) {
+      answer_ = search(largest_, objective_);
+      if (is_enough(answer_.lower_bound)) return;
+    }
+    PlanAnswer unlimited = search(0, objective_);
+    if (!answer_.best) answer_ = unlimited;
+    if (!unlimited.best) {
+      if (!unlimited.out_of_time) answer_.shortfall = explain_shortfall(request_for(source_.cluster, objective_));
       return;
     }
-    int rung = rung_below(answer_.best->prediction.fullest());
-    // The formula may count up to twice as much as the program: workers that share their weights, for example.
-    if (limited_) rung = std::min(rung, rung_below(double(largest_)) + 1 + kRungsPerDoubling);
-    for (; rung >= 0; --rung) {
-      if (deadline_.passed() || ends_early() || answer_.lower_bound > beyond()) return;
-      PlanAnswer found = search(rung_bytes(rung), objective_);
-      if (!found.best && found.out_of_time) return;
-      if (!found.best) break;
-      const bool is_behind = found.lower_bound > beyond();
-      if (limited_ && rung_bytes(rung) >= largest_) answer_ = std::move(found);
-      if (is_behind) return;
-    }
+    if (is_enough(unlimited.lower_bound)) return;
+    const int top = rung_below(unlimited.best->prediction.fullest());
+    const Stop stop = !limited_   ? descend(top, 0)
+                      : thorough_ ? climb_all(std::min(top, highest_rung()))
+                                  : descend(std::min(top, own_rung() - 1), 0);
+    if (stop != Stop::no_plan) return;
     PlanAnswer searched = std::move(answer_);
     find_least();
     answer_ = std::move(searched);
   }
 
-  bool ends_early() const { return !thorough_ && best_that_fits() < kInfinity; }
+  /// All rungs from `top` on. The devices' own and those below it come first, until a plan fits: the time may end
+  /// before the higher ones, whose plans rarely fit, have been searched.
+  Stop climb_all(int top) {
+    int rung = std::min(top, own_rung());
+    for (; rung >= 0 && best_that_fits() == kInfinity; --rung) {
+      const Stop stop = climb(rung);
+      if (stop == Stop::no_time) return stop;
+      if (stop == Stop::no_plan) break;
+    }
+    const double last_bound = bound_;
+    if (const Stop stop = descend(top, own_rung() + 1); stop != Stop::no_plan) return stop;
+    return is_enough(last_bound) ? Stop::reached : descend(rung, 0);
+  }
 
-  /// What is behind this by the formula is not searched for.
-  double beyond() const { return best_that_fits() * (objective_ == Objective::time ? 1 + kFormulaError : 1); }
+  /// Climbs down to rung `last` or the first where that is enough.
+  Stop descend(int rung, int last) {
+    for (; rung >= last; --rung) {
+      const Stop stop = climb(rung);
+      if (stop != Stop::reached || is_enough(bound_)) return stop;
+    }
+    return Stop::no_plan;
+  }
+
+  /// Searches a rung. Sets `bound_`.
+  Stop climb(int rung) {
+    if (deadline_.passed()) return Stop::no_time;
+    PlanAnswer found = search(rung_bytes(rung), objective_);
+    if (!found.best) return found.out_of_time ? Stop::no_time : Stop::no_plan;
+    bound_ = found.lower_bound;
+    if (thorough_ && limited_ && rung >= own_rung() && !has_own_) {
+      has_own_ = rung == own_rung();
+      answer_ = std::move(found);
+    }
+    return Stop::reached;
+  }
+
+  /// The lowest rung that is not below the devices' memory.
+  int own_rung() const { return rung_below(double(largest_)) + 1; }
+
+  /// The formula may count up to twice as much as the program: workers that share their weights, for example. So higher
+  /// rungs have no plan that fits.
+  int highest_rung() const { return own_rung() + kRungsPerDoubling; }
+
+  /// True if no lower rung needs to be searched than one with this lower bound on its plans.
+  bool is_enough(double lower_bound) const {
+    const double best = best_that_fits();
+    if (best == kInfinity) return false;
+    if (thorough_) return lower_bound > best * (objective_ == Objective::time ? 1 + kFormulaError : 1);
+    if (tolerance_ == 0) return true;
+    double by_formula = kInfinity;
+    for (const Finalist& finalist : pool_)
+      if (finalist.fits_simulated) by_formula = std::min(by_formula, finalist.rated.objective);
+    return lower_bound >= by_formula * (1 - tolerance_);
+  }
 
   double best_that_fits() const {
     double best = kInfinity;
@@ -153,8 +209,14 @@ class PlanSearch {
       add_shardings(request);
       answer = search_plan(request);
     }
-    if (answer.best) add(answer, request);
+    if (answer.best && may_fit(*answer.best, memory)) add(answer, request, memory);
     return answer;
+  }
+
+  /// False for the plans of a search without a limit if the best of them is above the highest rung.
+  bool may_fit(const RatedPlan& best, int64_t memory) const {
+    return memory > 0 || !limited_ || objective_ == Objective::memory ||
+           best.prediction.fullest() <= double(rung_bytes(highest_rung()));
   }
 
   /// `cluster` must outlive the result.
@@ -193,18 +255,26 @@ class PlanSearch {
     return plans;
   }
 
-  /// Adds the plans of a search to the pool; with objective time also the usual plans, and variants of the best.
-  void add(const PlanAnswer& answer, const PlanRequest& request) {
+  /// Adds the plans of a search on a rung of `memory` bytes (0: no limit) to the pool; with objective time also the
+  /// usual plans that fit the rung by the formula, and variants of the best.
+  void add(const PlanAnswer& answer, const PlanRequest& request, int64_t memory) {
     std::vector<size_t> found{add(*answer.best)};
     for (const RatedPlan& other : answer.runners_up)
-      if (found.size() < kMostSimulated) found.push_back(add(other));
+      if (found.size() < kMostSimulated && has_time()) found.push_back(add(other));
     if (objective_ == Objective::cost) return;
     const ModelFacts facts(request);
     const StepModel formula(facts);
-    for (const Plan& plan : request.known)
-      if (!formula.unknown(plan)) found.push_back(add({plan, formula.predict(plan), 0}));
+    const double most = memory == 0 ? kInfinity : thorough_ ? double(memory) : 2 * double(memory);
+    for (const Plan& plan : request.known) {
+      if (formula.unknown(plan)) continue;
+      RatedPlan rated{plan, formula.predict(plan), 0};
+      if (rated.prediction.fullest() <= most && has_time()) found.push_back(add(std::move(rated)));
+    }
     if (objective_ == Objective::time) vary(std::move(found), formula);
   }
+
+  /// False if the time has passed and there is an answer.
+  bool has_time() const { return !deadline_.passed() || best_that_fits() == kInfinity; }
 
   /// Adds variants of the best of `found`, whether they fit or not.
   void vary(std::vector<size_t> found, const StepModel& formula) {
@@ -216,7 +286,7 @@ class PlanSearch {
     for (const size_t i : found)
       for (const Plan& plan : variants_of(pool_[i].rated.plan)) try {
           validate(plan, model_, experiment_.batch, "a variant");
-          if (!formula.unknown(plan)) add({plan, formula.predict(plan), 0});
+          if (!formula.unknown(plan) && has_time()) add({plan, formula.predict(plan), 0});
         } catch (const Error& error) {
           if (error.blame() != Blame::user) throw;  // the variant is invalid for this model or these micro-batches
         }
@@ -263,12 +333,14 @@ class PlanSearch {
   const SourceOfDevices& source_of_;
   const CostSource& source_;
   const Objective objective_;
-  const double tolerance_;
+  double tolerance_;
   const std::vector<int> micro_batches_;  // to search; empty: the usual ones
   const Deadline deadline_;
-  const bool thorough_;
+  bool thorough_;
   int64_t largest_ = 0;   // bytes of the largest device that has a limit
   bool limited_ = false;  // some device has a limit
+  double bound_ = 0;      // lower bound of the last search on a rung that found a plan
+  bool has_own_ = false;  // answer_ is that of the own rung
   bool divides_ = false;  // optimizer sharding is part of the space
   PlanAnswer answer_;
   std::vector<Finalist> pool_;

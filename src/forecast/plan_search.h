@@ -2,9 +2,9 @@
 //
 // A plan fits if the memory that is predicted from its program (cost/memory.h) is within the devices' limits: the same
 // count that a user is shown. The planner's formula only guides the search. It counts less than the program, or more,
-// so the planner searches under one limit after another (rungs, a factor of 2^(1/4) apart), from no limit down to where
-// its formula finds no plan, and last for the least memory. The program of each plan that it finds is simulated and
-// counted, and the best of those that fit is the answer.
+// so the planner searches under one limit after another (rungs, a factor of 2^(1/4) apart), from twice the devices'
+// memory (without a limit: from no limit) down to where its formula finds no plan, and last for the least memory. The
+// program of each plan that it finds is simulated and counted, and the best of those that fit is the answer.
 //
 // More memory never gives a worse plan: which rungs there are and what is found on each does not depend on the devices'
 // limit, except that a smaller limit leaves out rungs at the top. So the candidates of a limit are also candidates of

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -152,6 +153,42 @@ TEST_P(MemoryLimits, MoreMemoryNeverGivesASlowerPlan) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, MemoryLimits, ::testing::Values(1, 2, 4));
+
+TEST(MemoryLimit, WithAGapTheAnswerIsThatNearToTheBestByTheFormula) {
+  constexpr double kGap = 0.02;
+  int fitted = 0, within = 0;
+  for (int i = 0; i < 12; ++i) {
+    const uint64_t seed = uint64_t(1 + i / 2);
+    SCOPED_TRACE(fmt::format("seed {}, {} devices", seed, 1 + i % 2));
+    Case of(seed, 1 + i % 2);
+    const std::vector<int64_t> limits = limits_of(of);
+    for (size_t l = size_t(i % 4); l < limits.size(); l += 4) {
+      const int64_t limit = limits[l];
+      const BestPlan thorough = of.best(limit);
+      const BestPlan quick = find_best_plan(of.experiment(), of.model(), of.devices(limit),
+                                            {.limit = {}, .tolerance = kGap, .thorough = false});
+      EXPECT_EQ(quick.finalists.front().fits_simulated, thorough.finalists.front().fits_simulated) << limit << " B";
+      if (!quick.finalists.front().fits_simulated) continue;
+      ++fitted;
+      // Plans that the planner enumerates and that fit by the formula are not better than the bound.
+      for (const Finalist& finalist : thorough.finalists) {
+        const RatedPlan& rated = finalist.rated;
+        const bool is_plain = rated.plan.schedule == "gpipe" || rated.plan.schedule == "1f1b";
+        if (!is_plain || rated.plan.optimizer_sharding != OptimizerSharding::none) continue;
+        if (rated.prediction.fullest() > double(limit)) continue;
+        EXPECT_GE(rated.prediction.seconds, quick.answer.lower_bound * (1 - 1e-9)) << rated.plan.in_short(of.model());
+      }
+      if (!quick.answer_fits) continue;
+      ++within;
+      double least = std::numeric_limits<double>::infinity();
+      for (const Finalist& finalist : quick.finalists)
+        if (finalist.fits_simulated) least = std::min(least, finalist.rated.prediction.seconds);
+      EXPECT_LE(least, quick.answer.lower_bound / (1 - kGap) * (1 + 1e-9)) << limit << " B";
+    }
+  }
+  std::printf("seeds 1 to 6, 1 and 2 devices: %d limits fit a plan, %d of them the formula's\n", fitted, within);
+  EXPECT_GT(within, 0);
+}
 
 TEST(MemoryLimit, TheErrorSaysWhatWouldFitAndThatFits) {
   Case of(1, 2);
