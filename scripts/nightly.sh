@@ -11,7 +11,7 @@
 # - the unit and equivalence tests, built with sanitizers (build-asan, build-tsan)
 # - the fuzz targets, 60 s each
 # - as root: the packages for Debian 12 and 13, built and tested in clean systems, and the container image
-# - the levels that the examples reach, if TRIREME_DATA names real data
+# - the levels that the examples reach, if TRIREME_DATA names real data; on Sundays docs/levels gets the figures
 # If a part fails the others still run; the last line names the failed parts.
 set -euo pipefail
 
@@ -49,5 +49,5 @@ if [ "$(id -u)" -eq 0 ]; then
   part "package for Debian 13" package trixie
   part "container image" scripts/container_test.sh
 fi
-[[ -z "${TRIREME_DATA:-}" ]] || part levels scripts/levels.py
+[[ -z "${TRIREME_DATA:-}" ]] || part levels scripts/levels.py $([ "$(date +%u)" -ne 7 ] || echo --append)
 end_of_parts

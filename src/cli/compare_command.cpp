@@ -187,6 +187,8 @@ int run_compare(const CompareOptions& options) {
   std::vector<Known> known;
   for (const Job& job : jobs)
     known.push_back({ruled_out(job, experiment, model, data, cluster_of(experiment, job.devices)), {}});
+  if (std::all_of(known.begin(), known.end(), [](const Known& one) { return one.row.has_value(); }))
+    fail_user({"strategies", "none of them can run", known.front().row->reason, ""});
 
   // Read here for its errors and its report. Each row's process reads its own.
   ExperimentResult result = in_phase(&progress, "reading the initial weights", [&] {
@@ -212,9 +214,9 @@ int run_compare(const CompareOptions& options) {
   const bool all_there =
       in_phase(&progress, "writing the report", [&] { return finish_folder(folder, result).empty(); });
   std::cout << "\n" << answer(result, options.details, standard_output_style());
-  std::cout << "run folder: " << folder.path().string() << "\nreport: " << (folder.path() / "report.html").string()
-            << "\n"
-            << std::flush;
+  std::cout << "run folder: " << folder.path().string() << "\n";
+  if (all_there) std::cout << "report: " << (folder.path() / "report.html").string() << "\n";
+  std::cout << std::flush;
   if (!options.json.empty()) write_json_file(options.json, to_json(result));
   auto any = [&](auto... statuses) {
     return std::any_of(result.rows.begin(), result.rows.end(),

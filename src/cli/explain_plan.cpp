@@ -18,6 +18,7 @@ namespace {
 constexpr size_t kLongestPlan = 56;  // characters, in a table
 constexpr size_t kMostShown = 16;    // finalists
 constexpr double kSame = 1e-9;       // relative
+constexpr double kEqual = 1e-4;      // relative, of simulated times: smaller differences decide nothing
 
 std::string share(double part, double whole) {
   return whole > 0 ? fmt::format("{:.0f} %", std::max(0.0, 100 * part / whole)) : "";
@@ -100,10 +101,10 @@ std::string behind_in_seconds(const Finalist& first, const Finalist& other) {
     const Term& decided = largest(terms);
     std::string text = fmt::format("{} decided: {} more, of {} in all by the formula", decided.name,
                                    format_seconds(decided.more), format_seconds(more));
-    if (simulated <= 0) text += "; in the simulation it is not slower";
+    if (simulated <= kEqual * first.simulated) text += "; in the simulation it is not slower";
     return text;
   }
-  if (simulated <= kSame * first.simulated) return "as good";
+  if (simulated <= kEqual * first.simulated) return "as good";
   return fmt::format("{} by the formula, but {} slower in the simulation, which includes what the formula leaves out",
                      more < -kSame * a.seconds ? format_seconds(-more) + " faster" : "as fast",
                      format_seconds(simulated));

@@ -56,13 +56,14 @@ std::string proof_in_words(const BestPlan& best, Objective objective, const std:
       : gap <= kRounding ? std::string(", proven to be the minimum")
                          : fmt::format("; no plan needs less than {}: a gap of at most {:.2g} %",
                                        amount(answer.lower_bound), 100 * gap);
-  if (plan.objective > answer.best->objective * (1 + kRounding))
+  const bool is_other = plan.objective > answer.best->objective * (1 + kRounding);
+  if (is_other)
     text += fmt::format("; the formula's best plan, {}, {}", amount(answer.best->objective),
                         !best.answer_fits                ? "does not fit into the devices' memory"
                         : objective == Objective::memory ? "needs more memory in the simulation"
                                                          : "is slower in the simulation");
   const std::string orders = fmt::format("; for stages on consecutive devices in one of {} orders", best.orders);
-  return fmt::format("{} ({}{})\n", text, answer.proof, best.orders == 1 ? "" : orders);
+  return fmt::format("{} ({}{}{})\n", text, is_other ? "which is " : "", answer.proof, best.orders == 1 ? "" : orders);
 }
 
 /// States how much of the devices' memory the plan needs. `cluster`: its devices.
@@ -175,7 +176,7 @@ int run_plan_best(const PlanBestOptions& options) {
   const std::string& currency = predictions.source(best.order).cluster.price.currency;
   if (options.explain) {
     say("on " + predictions.in_words() + ":\n" + explanation(best.finalists, objective, model));
-    say("searched: " + best.answer.searched + "\n");
+    say("searched: " + best.answer.searched + "; of the best, variants in schedule and sharding are simulated too\n");
   }
   say(proof_in_words(best, objective, currency));
   say(memory_in_words(best.finalists.front(), predictions.source(rated.plan).cluster));

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <optional>
 
+#include "base/text.h"
 #include "cli/launch_hosts.h"
 #include "cli/train_process.h"
 #include "comm/rendezvous/process_place.h"
@@ -50,7 +51,8 @@ int PlanVerbs::run() {
 }
 
 std::vector<std::string> with_plan_verb(std::vector<std::string> words) {
-  const bool is_plan = words.size() > 1 && words[0] == "plan" && words[1] != "--help" && words[1] != "-h";
+  const bool is_plan = words.size() > 1 && words[0] == "plan" && words[1] != "--help" && words[1] != "-h" &&
+                       closest_match(words[1], kVerbs).empty();  // a verb with a typing error is the parser's to report
   if (!is_plan || std::any_of(words.begin() + 1, words.end(), is_verb)) return words;
   std::vector<std::string> rest(words.begin() + 1, words.end()), now{"plan"};
   if (const auto graph = take(rest, "--graph")) {

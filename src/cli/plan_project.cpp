@@ -74,7 +74,7 @@ class Steps {
     try {
       const CostSource& source = predictions_.source(devices);
       const Plan plan = make_plan(strategy, experiment, model_, source);
-      const RunResult row = predict(experiment, model_, plan, source, {.timeline = false});
+      const RunResult row = predict(experiment, model_, plan, source, {.timeline = false, .drawing = false});
       return PredictedStep(row.step_seconds->median, row.status != RunStatus::does_not_fit);
     } catch (const Error& error) {
       if (error.blame() == Blame::user) return std::nullopt;

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <iostream>
 #include <optional>
+#include <regex>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -111,11 +112,20 @@ std::string missing(const CLI::App& verb, const std::string& text) {
   return what;
 }
 
+/// Rewrites the parser's "folder: At Most 2 required but received 3".
+std::string number_of_values(const std::string& text) {
+  static const std::regex pattern(R"((.*): At (Most|Least) (\d+) required but received (\d+))");
+  std::smatch parts;
+  if (!std::regex_match(text, parts, pattern)) return text;
+  return fmt::format("{}: {} given, at {} {} {} possible", parts.str(1), parts.str(4),
+                     parts.str(2) == "Most" ? "most" : "least", parts.str(3), parts.str(3) == "1" ? "is" : "are");
+}
+
 /// `given`: the words of the command line.
 int report_usage_error(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& given) {
   const auto words = app.remaining(true);
   const CLI::App* verb = words.empty() ? owner_of(deepest(&app), trireme::first_line(error)) : deepest(&app);
-  std::string what = trireme::first_line(error), hint;
+  std::string what = number_of_values(trireme::first_line(error)), hint;
   if (dynamic_cast<const CLI::RequiredError*>(&error)) what = missing(*verb, what);
   if (const std::string assignment = words.empty() ? "" : stray_assignment(verb, words); !assignment.empty()) {
     what = assignment + ": unknown argument";

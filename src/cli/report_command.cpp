@@ -6,12 +6,15 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/json_file.h"
+#include "checkpoint/checkpoint_folder.h"
 #include "cli/commands.h"
+#include "cli/launch_hosts.h"
 #include "cli/trace_reader.h"
 #include "report/earlier_run.h"
 #include "report/html.h"
@@ -82,11 +85,30 @@ std::unique_ptr<FolderRead> read_run(const fs::path& folder) {
   return read;
 }
 
+/// Returns the newest complete checkpoint of a run folder; nullopt if there is none that can be read.
+std::optional<FoundCheckpoint> newest_checkpoint(const fs::path& run) {
+  try {
+    std::vector<FoundCheckpoint> found = find_checkpoints(run / kCheckpointFolder);
+    std::erase_if(found, [](const FoundCheckpoint& one) { return !one.index; });
+    if (!found.empty()) return std::move(found.back());
+  } catch (const Error& error) {
+    if (error.blame() != Blame::user) throw;  // the run wrote no checkpoints
+  }
+  return std::nullopt;
+}
+
 /// Says what the report lacks, for the folder `name` ("": there is only one).
 std::string lacks(const FolderRead& read, const std::string& name) {
   std::string text;
-  if (read.status != "finished")
-    text += fmt::format("this run is not finished: {}its run.json says \"{}\"\n", name, read.status);
+  if (read.status != "finished") {
+    text += fmt::format(
+        "this run is not finished: {}its run.json says \"{}\"; if it was killed, the report has what it "
+        "had written\n",
+        name, read.status);
+    if (const auto newest = newest_checkpoint(read.reported.folder))
+      text += fmt::format("{}the newest complete checkpoint is of step {}; to go on, train with --resume {}\n", name,
+                          newest->step, shell_quoted(read.reported.folder));
+  }
   if (!read.traced) text += fmt::format("no trace.json: {}the report is without timelines\n", name);
   return text;
 }

@@ -177,10 +177,15 @@ class PlanSearch {
     if (best == kInfinity) return false;
     if (thorough_) return lower_bound > best * (objective_ == Objective::time ? 1 + kFormulaError : 1);
     if (tolerance_ == 0) return true;
-    double by_formula = kInfinity;
+    return lower_bound >= best_by_formula() * (1 - tolerance_);
+  }
+
+  /// The best value by the formula of a plan that fits by its program.
+  double best_by_formula() const {
+    double best = kInfinity;
     for (const Finalist& finalist : pool_)
-      if (finalist.fits_simulated) by_formula = std::min(by_formula, finalist.rated.objective);
-    return lower_bound >= by_formula * (1 - tolerance_);
+      if (finalist.fits_simulated) best = std::min(best, finalist.rated.objective);
+    return best;
   }
 
   double best_that_fits() const {
@@ -260,7 +265,7 @@ class PlanSearch {
   void add(const PlanAnswer& answer, const PlanRequest& request, int64_t memory) {
     std::vector<size_t> found{add(*answer.best)};
     for (const RatedPlan& other : answer.runners_up)
-      if (found.size() < kMostSimulated && has_time()) found.push_back(add(other));
+      if (found.size() < kMostSimulated && is_worth(other)) found.push_back(add(other));
     if (objective_ == Objective::cost) return;
     const ModelFacts facts(request);
     const StepModel formula(facts);
@@ -268,9 +273,16 @@ class PlanSearch {
     for (const Plan& plan : request.known) {
       if (formula.unknown(plan)) continue;
       RatedPlan rated{plan, formula.predict(plan), 0};
-      if (rated.prediction.fullest() <= most && has_time()) found.push_back(add(std::move(rated)));
+      if (rated.prediction.fullest() <= most && is_worth(rated)) found.push_back(add(std::move(rated)));
     }
     if (objective_ == Objective::time) vary(std::move(found), formula);
+  }
+
+  /// False if the plan need not be simulated: with a gap, plans that are by the formula that far behind one that fits.
+  bool is_worth(const RatedPlan& rated) const {
+    const bool is_behind = !thorough_ && tolerance_ > 0 && objective_ == Objective::time &&
+                           rated.prediction.seconds > best_by_formula() * (1 + tolerance_);
+    return !is_behind && has_time();
   }
 
   /// False if the time has passed and there is an answer.
@@ -282,7 +294,8 @@ class PlanSearch {
     found.erase(std::unique(found.begin(), found.end()), found.end());
     std::stable_sort(found.begin(), found.end(),
                      [&](size_t a, size_t b) { return pool_[a].simulated < pool_[b].simulated; });
-    if (found.size() > kMostVaried) found.resize(kMostVaried);
+    const size_t most = !thorough_ && tolerance_ > 0 ? 1 : kMostVaried;
+    if (found.size() > most) found.resize(most);
     for (const size_t i : found)
       for (const Plan& plan : variants_of(pool_[i].rated.plan)) try {
           validate(plan, model_, experiment_.batch, "a variant");
@@ -309,7 +322,7 @@ class PlanSearch {
     const ProgramPrediction prediction = predict_program(
         experiment_, model_, plan,
         source_of_(plan.cluster_devices.empty() ? device_numbers(0, plan.devices) : plan.cluster_devices),
-        {.timeline = false});
+        {.timeline = false, .drawing = false});
     const RunResult& row = prediction.row;
     finalist.simulated = row.step_seconds->median;
     finalist.peak_memory = row.predicted->peak_memory.value_or(0);

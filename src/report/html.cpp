@@ -46,25 +46,41 @@ struct Page {
   }
 };
 
+/// True if both of two runs have a curve of the training loss.
+bool both_have_curves(const Page& page) {
+  const auto has_curve = [](const RunResult& row) { return !row.curve.empty(); };
+  return page.changes && std::all_of(page.runs.begin(), page.runs.end(), [&](const PageRun& run) {
+           return std::any_of(run.run.result->rows.begin(), run.run.result->rows.end(), has_curve);
+         });
+}
+
 /// Says which curves of the training loss are equal. Under an update policy replicas have weights of their own between
 /// two agreements, so curves depend on the policy and on the number of replicas.
-std::string about_curves(const ExperimentResult& result) {
+std::string about_curves(const Page& page) {
+  const std::vector<RunResult>& rows = page.of_curves().rows;
   const auto has_policy = [](const RunResult& row) { return row.replicas.has_value(); };
-  const bool all = !result.rows.empty() && std::all_of(result.rows.begin(), result.rows.end(), has_policy);
+  const bool all = !rows.empty() && std::all_of(rows.begin(), rows.end(), has_policy);
+  const bool two = both_have_curves(page), differ = two && !page.changes->curve_settings.empty();
   std::string text;
-  if (under_policies(result.rows))
-    text =
+  if (differ)
+    text = fmt::format("A and B differ in {}, so the curves of one need not agree with those of the other. ",
+                       page.changes->curve_settings);
+  if (under_policies(rows))
+    text +=
         "Under an update policy other than synchronous a curve depends on the policy and on the number of replicas, "
         "which compute with weights of their own between two agreements: such curves differ. ";
-  if (all) return text;
+  const bool one_each = std::all_of(page.runs.begin(), page.runs.end(),
+                                    [](const PageRun& run) { return run.run.result->rows.size() < 2; });
+  if (all || (differ && one_each)) return text;
   text += fmt::format(
-      "The same seed gives the same curve under every {}plan, up to rounding: to 10⁻¹⁰ in double precision, while "
+      "{} same seed gives the same curve under every {}plan, up to rounding: to 10⁻¹⁰ in double precision, while "
       "float32 and bfloat16 drift apart slowly. Exceptions change what is computed: batch norm over shards, compressed "
       "gradients, schedules with delayed weights. ",
-      text.empty() ? "" : "other ");
-  return text + (under_policies(result.rows)
-                     ? ""
-                     : "Where curves coincide, earlier rows appear as wider lines below the others.");
+      differ ? "Within a run the" : "The", under_policies(rows) ? "other " : "");
+  if (two && !differ)
+    text += "Settings that run.json does not record, such as those of the optimizer, change curves too. ";
+  return text +
+         (under_policies(rows) ? "" : "Where curves coincide, earlier rows appear as wider lines below the others.");
 }
 
 /// "A: mnist, runs/mnist-20260131-235959"; empty on a page of one run.
@@ -72,13 +88,15 @@ std::string title_of(const PageRun& run) {
   return run.name.empty() ? "" : fmt::format("{}: {}, {}", run.name, run.run.result->experiment, run.run.folder);
 }
 
-/// Returns `part` of each run, below its name if there are two.
+/// Returns `part` of each run, below its name if there are two. A run without this part gets no heading.
 template <class Part>
 std::string of_each(const Page& page, const Part& part) {
   std::string out;
   for (const PageRun& run : page.runs) {
+    const std::string content = part(*run.run.result);
+    if (content.empty()) continue;
     if (!run.name.empty()) out += "<h3>" + html_escaped(title_of(run)) + "</h3>\n";
-    out += part(*run.run.result) + "\n";
+    out += content + "\n";
   }
   return out;
 }
@@ -223,7 +241,7 @@ std::string part(const Page& page, std::string_view name) {
     return join(words, " or ");
   }
   if (name == "resumed") return resumed_part(page);
-  if (name == "curves") return about_curves(page.of_curves());
+  if (name == "curves") return about_curves(page);
   if (name == "problems")
     return simulated ? "Rows that could not be simulated, and warnings"
                      : "Runs that did not end normally, and warnings";

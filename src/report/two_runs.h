@@ -13,9 +13,11 @@ namespace trireme {
 constexpr const char* kRunNames[] = {"A", "B"};
 
 struct RunChanges {
-  /// Which run is faster, in how many of the rows that both have, and by how much.
+  /// Whether both are the same training, which run is faster, in how many of the rows that both have, by how much, and
+  /// which rows are not ok.
   std::vector<std::string> verdict;
   std::vector<std::string> settings;  ///< "batch: 128 in A, 256 in B"; empty: all are equal
+  std::string curve_settings;         ///< "batch and seed": those of the settings that change the curve of the loss
   /// One line per strategy and number of devices. The first two columns name the row. Empty if neither run has rows.
   std::vector<Column> columns;
 };

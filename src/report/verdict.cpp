@@ -168,9 +168,8 @@ std::string how_sure(const Verdict& verdict, const std::vector<std::string>& dis
   Evidence evidence = evidence_of(verdict, decisive);
   evidence.doubts.insert(evidence.doubts.end(), disturbances.begin(), disturbances.end());
   if (!evidence.doubts.empty())
-    return fmt::format("The {} not sure{}: {}; {}.", decisive.size() > 1 ? "order is" : "time is",
-                       evidence.for_it.empty() ? "" : ", although " + evidence.for_it, listed(evidence.doubts),
-                       evidence.advice);
+    return fmt::format("The {} not sure: {}; {}.", decisive.size() > 1 ? "order is" : "time is",
+                       listed(evidence.doubts), evidence.advice);
   if (evidence.for_it.empty()) return "";
   return fmt::format(
       "The order holds on this machine, because {}; another batch, model or number of devices may change it.",

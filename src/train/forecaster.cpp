@@ -167,7 +167,7 @@ CostSource PlanForecaster::source_for(const Conditions& now, const std::vector<i
 Forecast PlanForecaster::forecast(const Candidate& candidate, const Conditions& now, const Candidate& current) const {
   const CostSource source = source_for(now, candidate.workers);
   PredictionOptions options;
-  options.timeline = false;
+  options.timeline = options.drawing = false;
   const RunResult row = predict(experiment_, model_, candidate.plan, source, options);
   Forecast forecast{.name = candidate.name, .step_seconds = row.step_seconds->median, .workers = candidate.workers};
   for (double share : row.busy_share) forecast.compute.push_back(share * row.step_seconds->median);

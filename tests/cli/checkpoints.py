@@ -59,6 +59,17 @@ class Checkpoints(CliTest):
             self.assertEqual(step, other_step)
             self.assertAlmostEqual(loss, other, places=4)
 
+    def test_the_report_of_a_killed_run_says_how_to_go_on(self):
+        self.trireme("train", "e.toml", *EVERY_2, "--out", "a")
+        run = self.json("a", "run.json")
+        run.update(status="running", rows=[])  # what a run has written when it is killed
+        with open(self.path("a", "run.json"), "w", encoding="utf-8") as file:
+            json.dump(run, file)
+        os.remove(self.path("a", "trace.json"))
+        out, _ = self.trireme("report", "a", data=False)
+        self.assertIn('its run.json says "running"', out)
+        self.assertIn("is of step 6; to go on, train with --resume a", out)
+
     def test_the_report_of_a_resumed_run_has_one_curve(self):
         self.trireme("train", "e.toml", *EVERY_2, "--set", "checkpoint.keep=0", "--out", "a")
         self.trireme("train", "e.toml", *EVERY_2, "--resume", os.path.join("a", "checkpoints", "step-00000002"), "--set",

@@ -178,9 +178,12 @@ TEST(Html, ShowsTwoRunsSideBySide) {
   EXPECT_EQ(html.find("{{"), std::string::npos);
   EXPECT_EQ(html.find("<tuesday>"), std::string::npos);
   const std::string verdict =
-      "<strong>Of 4 rows in common B is faster in 3, slower in 0, and 0 are too close to call. "
+      "<strong>A and B are not the same training: they differ in batch. "
+      "A step has 128 samples in A and 256 in B, so only times per sample can be compared. "
+      "Of 4 rows in common B is faster per sample in 3, slower in 0, and 0 are too close to call. "
       "The other has no times that can be compared. "
-      "The greatest difference: data on 2 devices, 4.52 times as fast in B.</strong>";
+      "The greatest difference: data on 2 devices, 4.52 times as fast per sample in B. "
+      "Not all rows are ok: tensor on 2 devices timed out in A and B.</strong>";
   EXPECT_NE(html.find(verdict), html.npos) << verdict;
   for (const char* text :
        {"<h3>A: mnist, runs/monday</h3>", "<h3>B: mnist, runs/&lt;tuesday&gt;</h3>", "batch: 128 in A, 256 in B",
@@ -192,6 +195,46 @@ TEST(Html, ShowsTwoRunsSideBySide) {
   EXPECT_EQ(data.at("rows").at(5).at("run"), 1);
   EXPECT_EQ(data.at("rows").at(5).at("variant"), data.at("rows").at(1).at("variant")) << "one colour in both runs";
   EXPECT_EQ(data.at("runs").at(1).at("folder"), "runs/<tuesday>");
+}
+
+TEST(Html, SaysOfTwoRunsWhetherTheirCurvesAgree) {
+  const std::string same = " same seed gives the same curve under every plan",
+                    not_recorded = "run.json does not record";
+  const std::string differ = "A and B differ in batch and seed, so the curves of one need not agree";
+  const ExperimentResult a = sample_result();
+  ExperimentResult b = sample_result();
+  std::string html = html_report({&a, "a"}, {&b, "b"});
+  EXPECT_NE(html.find("<p>The" + same), html.npos);
+  EXPECT_NE(html.find(not_recorded), html.npos);
+  EXPECT_EQ(html_report(a).find(not_recorded), html.npos) << "a run has one optimizer";
+  b.batch = 256;
+  b.seed = 7;
+  html = html_report({&a, "a"}, {&b, "b"});
+  EXPECT_NE(html.find("<p>" + differ), html.npos);
+  EXPECT_NE(html.find("Within a run the" + same), html.npos);
+  EXPECT_EQ(html.find(not_recorded), html.npos);
+  ExperimentResult one_of_a = a, one_of_b = b;
+  one_of_a.rows = {a.rows[0]};
+  one_of_b.rows = {b.rows[1]};
+  html = html_report({&one_of_a, "a"}, {&one_of_b, "b"});
+  EXPECT_NE(html.find("<p>" + differ), html.npos);
+  EXPECT_EQ(html.find(same), html.npos);
+  for (RunResult& row : b.rows) row.curve.clear();
+  EXPECT_EQ(html_report({&a, "a"}, {&b, "b"}).find(differ), html.npos) << "there are no curves of B";
+}
+
+/// Only a segmentation has a table of classes.
+TEST(Html, APartThatARunLacksHasNoHeading) {
+  const ExperimentResult a = sample_result(), b = test_support::segmentation_sample();
+  const auto headings = [](const ExperimentResult& first, const ExperimentResult& second) {
+    const std::string html = html_report({&first, "a"}, {&second, "b"});
+    const size_t begin = html.find("<section id=\"metric-section\"");
+    const std::string section = html.substr(begin, html.find("</section>", begin) - begin);
+    return std::pair(count(section, "<h3>A: "), count(section, "<h3>B: "));
+  };
+  EXPECT_EQ(headings(a, a), (std::pair<size_t, size_t>(0, 0)));
+  EXPECT_EQ(headings(a, b), (std::pair<size_t, size_t>(0, 1)));
+  EXPECT_EQ(headings(b, b), (std::pair<size_t, size_t>(1, 1)));
 }
 
 /// Colours of strategies have no other meaning: colours of kinds of work, memory and parallelism are different.

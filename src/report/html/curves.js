@@ -4,6 +4,7 @@
 const LEAST_POINTS = 100;        // shorter curves are not smoothed unless asked
 const USUAL_SMOOTHING = 0.6;     // TensorBoard's
 const MOST_FAINT = 6;            // with more lines the unsmoothed ones below them would hide them
+const BEHIND_LAST = 1.02;        // where the time axis ends, by the last point: it is drawn whole
 const TABLE_POINTS = 12;         // columns of a curve's table
 const LEAST_SPAN = { share: 10, other: 0.1 };  // of an axis: percentage points; share of the greatest value
 
@@ -95,7 +96,7 @@ function curveTable(id, caption, xTitle, sets) {
 /// A chart of lines in the box `id`, with buttons to zoom. After a zoom an axis of values without fixed limits spans those in view.
 function addCurves(id, label, config) {
   const holder = document.getElementById(id), buttons = element("div", "zoom"), box = element("div", "canvas fill");
-  const end = Math.max(0, ...config.data.datasets.flatMap((set) => set.data.map((p) => p.x)));
+  const end = BEHIND_LAST * Math.max(0, ...config.data.datasets.flatMap((set) => set.data.map((p) => p.x)));
   Object.assign(config.options.scales.x, { min: 0, max: end });
   box.tabIndex = 0;
   holder.append(box, buttons);
