@@ -51,8 +51,9 @@ int PlanVerbs::run() {
 }
 
 std::vector<std::string> with_plan_verb(std::vector<std::string> words) {
-  const bool is_plan = words.size() > 1 && words[0] == "plan" && words[1] != "--help" && words[1] != "-h" &&
-                       closest_match(words[1], kVerbs).empty();  // a verb with a typing error is the parser's to report
+  const bool is_plan = words.size() > 1 && words[0] == "plan" && words[1] != "--help" && words[1] != "-h";
+  // a verb with a typing error is the parser's to report
+  if (is_plan && !words[1].starts_with('-') && !closest_match(words[1], kVerbs).empty()) return words;
   if (!is_plan || std::any_of(words.begin() + 1, words.end(), is_verb)) return words;
   std::vector<std::string> rest(words.begin() + 1, words.end()), now{"plan"};
   if (const auto graph = take(rest, "--graph")) {

@@ -94,4 +94,9 @@ CostSource described_source(const Experiment& experiment, const Model& model, co
   return source;
 }
 
+Overlap overlap_of(const RunSpec& experiment) {
+  if (experiment.virtual_machines) return experiment.virtual_machines->cluster.overlap;
+  return experiment.device == c10::DeviceType::CPU ? Overlap::sums : Overlap::nothing;
+}
+
 }  // namespace trireme

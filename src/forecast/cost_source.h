@@ -54,4 +54,8 @@ void emulate_links(double bandwidth, double latency, int cores, CostSource& sour
 CostSource described_source(const Experiment& experiment, const Model& model, const Cluster& cluster,
                             const std::vector<int>& devices);
 
+/// What this run's workers overlap with computing: on this machine sums of gradients, on GPUs nothing (one stream per
+/// worker), and in modelled time what its machines overlap.
+Overlap overlap_of(const RunSpec& experiment);
+
 }  // namespace trireme

@@ -12,7 +12,7 @@
 #include "cost/money.h"
 #include "forecast/drawing.h"
 #include "plan/blocks.h"
-#include "program/compile.h"
+#include "program/compile_for.h"
 #include "sim/simulate.h"
 
 namespace trireme {
@@ -22,7 +22,7 @@ namespace {
 /// simulated.
 constexpr int kMostRanks = 64;
 
-CompileOptions compile_for(const RunSpec& experiment, const CostSource& source, bool checked) {
+CompileOptions options_for(const RunSpec& experiment, const CostSource& source, bool checked) {
   CompileOptions options = compile_options(experiment, true);
   options.private_replicas |= !source.shares_memory;
   options.checked = checked;
@@ -141,7 +141,8 @@ ProgramPrediction predict_program(const RunSpec& experiment, const Model& model,
   row.devices = plan.devices;
   row.blocks = block_strategies(plan, model);
   const bool many = plan.devices > kMostRanks;
-  const Program program = compile(model, plan, compile_for(experiment, source, !many));
+  const Overlap overlap = source.cluster.kinds.empty() ? overlap_of(experiment) : source.cluster.overlap;
+  const Program program = compile_for(overlap, model, plan, options_for(experiment, source, !many));
   InstructionCostOptions cost_options{.batch = experiment.batch,
                                       .precision = experiment.precision,
                                       .batch_norm = experiment.batch_norm,

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "program/check.h"
+#include "program/compile_for.h"
 #include "program/graph.h"
 #include "program/pipeline.h"
 #include "program/stage_writer.h"
@@ -63,7 +64,7 @@ std::vector<std::vector<BucketId>> held_buckets(const Program& program) {
 
 /// Workers of one group with the same buckets share one instruction list.
 void write_lists(const Plan& plan, const Schedule& schedule, const std::vector<WorkerGroup>& groups,
-                 const std::vector<std::vector<StageItem>>& stages, Program& program) {
+                 const std::vector<std::vector<StageItem>>& stages, bool sends_first, Program& program) {
   const auto held = held_buckets(program);
   program.list_of_rank.assign(static_cast<size_t>(plan.devices), -1);
   for (const WorkerGroup& group : groups) {
@@ -74,7 +75,8 @@ void write_lists(const Plan& plan, const Schedule& schedule, const std::vector<W
     for (int rank : group.workers) {
       auto [it, fresh] = lists.emplace(held[size_t(rank)], int(program.lists.size()));
       if (fresh)
-        program.lists.push_back(StageWriter(stages, group, it->first, plan.recompute_last, program).run(tasks));
+        program.lists.push_back(
+            StageWriter(stages, group, it->first, plan.recompute_last, sends_first, program).run(tasks));
       program.list_of_rank[size_t(rank)] = it->second;
     }
   }
@@ -92,6 +94,10 @@ void insert_agreement(Program& program) {
 }  // namespace
 
 Program compile(const Model& model, const Plan& plan, const CompileOptions& options) {
+  return compile_for(Overlap::sums, model, plan, options);
+}
+
+Program compile_for(Overlap overlap, const Model& model, const Plan& plan, const CompileOptions& options) {
   const std::string where = plan.name.empty() ? "plan" : "plan " + plan.name;
   const Schedule& schedule = find_schedule(plan.schedule, where);
   const auto groups = worker_groups(model, plan, where);
@@ -113,7 +119,7 @@ Program compile(const Model& model, const Plan& plan, const CompileOptions& opti
   build_graph(model, plan, options, delays, program);
   check_options(plan, options, program, where);
   build_buckets(model, options, program);
-  write_lists(plan, schedule, groups, build_segments(plan, options, program), program);
+  write_lists(plan, schedule, groups, build_segments(plan, options, program), overlap == Overlap::nothing, program);
   if (options.training && !plan.agreement.empty()) insert_agreement(program);
   complete(program, model);
   if (options.checked) check_program(program, model, where);

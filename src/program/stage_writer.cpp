@@ -16,11 +16,13 @@ bool uses_weights(OpCode code) {
 }  // namespace
 
 StageWriter::StageWriter(const std::vector<std::vector<StageItem>>& stages, const WorkerGroup& group,
-                         const std::vector<BucketId>& held, bool recompute_last, const Program& program)
+                         const std::vector<BucketId>& held, bool recompute_last, bool sends_first,
+                         const Program& program)
     : stages_(stages),
       group_(group),
       held_(held.begin(), held.end()),
       recompute_last_(recompute_last),
+      sends_first_(sends_first),
       program_(program) {}
 
 std::vector<Instruction> StageWriter::run(const std::vector<Task>& tasks) {
@@ -151,9 +153,8 @@ void StageWriter::synchronize_buffers() {
 
 /// A bucket's gradient is complete after the last instruction before the update that adds to it. If gradients are
 /// sharded, it is complete after the last such instruction of each micro-batch. A wide bucket is reduced once, before
-/// the update. Otherwise the reduction comes after the task has sent gradients to the stage before: where links do not
-/// overlap computing, each stage of a pipeline would wait for the reductions of all stages behind it. Sharded gradients
-/// are reduced at once, because the worker has no memory for all of them.
+/// the update. With sends_first_ other reductions come after the task has sent gradients to the stage before, unless
+/// gradients are sharded: the worker has no memory for all of them.
 void StageWriter::insert_reductions() {
   const bool per_micro_batch = program_.optimizer_sharding >= OptimizerSharding::zero2;
   std::vector<std::vector<Instruction>> after(list_.size());
@@ -171,7 +172,7 @@ void StageWriter::insert_reductions() {
     }
     if (update == list_.size() || !gives_gradients(list_[i].code)) continue;
     if (!per_micro_batch && !settled.insert(list_[i].index).second) continue;
-    const size_t place = per_micro_batch ? i : after_sends_[i];
+    const size_t place = per_micro_batch || !sends_first_ ? i : after_sends_[i];
     std::ptrdiff_t next = 0;  // what is complete earlier comes earlier
     for (BucketId b : program_.segment_buckets[size_t(list_[i].index)]) {
       const Bucket& bucket = program_.buckets[size_t(b)];

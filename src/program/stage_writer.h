@@ -14,8 +14,9 @@ namespace trireme {
 class StageWriter {
  public:
   /// `stages`: the items of each stage of the plan. `held`: the buckets that the worker holds, ascending.
+  /// `sends_first`: sends gradients before it sums its own (compile_for.h).
   StageWriter(const std::vector<std::vector<StageItem>>& stages, const WorkerGroup& group,
-              const std::vector<BucketId>& held, bool recompute_last, const Program& program);
+              const std::vector<BucketId>& held, bool recompute_last, bool sends_first, const Program& program);
 
   std::vector<Instruction> run(const std::vector<Task>& tasks);
 
@@ -40,7 +41,7 @@ class StageWriter {
   const std::vector<std::vector<StageItem>>& stages_;
   const WorkerGroup& group_;
   const std::set<BucketId> held_;
-  const bool recompute_last_;
+  const bool recompute_last_, sends_first_;
   const Program& program_;
   std::vector<Instruction> list_;
   /// By instruction: the last of its task that sends gradients, if that comes later; else itself.

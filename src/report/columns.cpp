@@ -305,6 +305,14 @@ void add_metrics(const std::vector<RunResult>& rows, Builder& table) {
   }
 }
 
+/// True for statuses if all rows are ok, or all are predicted: other columns get the room.
+bool says_nothing(const Column& column) {
+  if (column.title != "status") return false;
+  return std::all_of(column.cells.begin(), column.cells.end(), [&](const std::string& cell) {
+    return cell == column.cells.front() && (cell == name_of(RunStatus::ok) || cell == "predicted");
+  });
+}
+
 std::string unit_of_quality(const std::vector<RunResult>& rows) {
   const EvaluationPoint* first = first_evaluation(rows);
   return first && first->main() ? "loss / " + kind_of_metric(first->main()->name).title : "loss";
@@ -374,6 +382,7 @@ std::vector<Column> deciding_columns(const ExperimentResult& result) {
   add_money(result, table);
   add_predictions(result, table, /*only_if_they_differ=*/true);
   std::vector<Column> columns = table.take();
+  std::erase_if(columns, says_nothing);
   merge_equal_rows(columns);
   return columns;
 }

@@ -21,9 +21,9 @@ struct Column {
 std::vector<Column> comparison_columns(const ExperimentResult& result);
 constexpr int kNamingColumns = 2;
 
-/// Returns the columns that decide, for the first answer: status, time per step, speedup over one device, peak memory,
-/// result on the test set at the end, price, predicted beside measured. The first two name the row. Rows whose cells
-/// are all equal share one line: "data, zero1".
+/// Returns the columns that decide, for the first answer: status (where rows differ in it), time per step, speedup over
+/// one device, peak memory, result on the test set at the end, price, predicted beside measured. The first two name the
+/// row. Rows whose cells are all equal share one line: "data, zero1".
 std::vector<Column> deciding_columns(const ExperimentResult& result);
 
 /// Memory at the peak, by category: one line per row and device. Naming columns: strategy, devices, device. `fold`: a

@@ -68,7 +68,7 @@ Phase::Phase(const RunSpec& experiment, const Model& model, Plan p, std::vector<
              const std::shared_ptr<EmulatedLinks>& links, int threads)
     : plan(std::move(p)),
       workers(std::move(by_rank)),
-      training(compile(model, plan, options_of(experiment, plan, true))),
+      training(compile_for(overlap_of(experiment), model, plan, options_of(experiment, plan, true))),
       evaluation(compile(model, plan, options_of(experiment, plan, false))),
       times(times_of(experiment, model)),
       weights(training, model),

@@ -13,6 +13,7 @@
 #include "experiment/run_spec.h"
 #include "metrics/result.h"
 #include "program/compile.h"
+#include "program/compile_for.h"
 #include "runtime/instruction_times.h"
 #include "runtime/migrate/migrate.h"
 #include "train/adapter.h"

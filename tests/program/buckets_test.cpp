@@ -5,6 +5,7 @@
 
 #include "plan/named.h"
 #include "program/compile.h"
+#include "program/compile_for.h"
 #include "zoo/zoo.h"
 
 namespace trireme {
@@ -163,6 +164,34 @@ TEST(Buckets, AreReducedDuringBackward) {
     EXPECT_EQ(announced.size(), program.buckets.size());
     EXPECT_TRUE(std::is_sorted(announced.begin(), announced.end()));  // the same order on all workers
     EXPECT_EQ(after_last_backward, 1);
+  }
+}
+
+/// Where links overlap nothing, each stage would otherwise wait for the reductions of all stages behind it.
+TEST(Buckets, OfAStageAreReducedAfterItHasSentGradients) {
+  const Model model = make_model({"mlp", {64}, 4, {{"hidden", 64}, {"depth", 6}}});
+  for (const char* name : {"data=2,pipeline=3,micro_batches=4,schedule=1f1b", "data=2,pipeline=3,micro_batches=4",
+                           "data=2,pipeline=3,micro_batches=4,schedule=1f1b,sharding=zero1",
+                           "data=2,pipeline=3,micro_batches=6,chunks=2,schedule=interleaved"}) {
+    SCOPED_TRACE(name);
+    const Plan plan = named_plan(name, model, Cluster::uniform(6), 24, {});
+    const CompileOptions options{.bucket_bytes = 4 * 64 * 64, .first_bucket_bytes = 4 * 64, .private_replicas = true};
+    const Program program = compile_for(Overlap::nothing, model, plan, options);
+    int behind = 0;
+    for (const auto& list : program.lists) {
+      // The first of a run of reductions follows a send of gradients, or no such send comes after it.
+      for (size_t i = 1; i < list.size(); ++i) {
+        const Instruction& before = list[i - 1];
+        if (list[i].code != OpCode::reduce_gradients || before.code == OpCode::reduce_gradients) continue;
+        const bool follows_send = before.code == OpCode::send && before.adjoint;
+        const bool sends_none = std::none_of(list.begin() + long(i), list.end(), [](const Instruction& later) {
+          return later.code == OpCode::send && later.adjoint;
+        });
+        EXPECT_TRUE(follows_send || sends_none) << program.describe(list[i], model);
+        behind += int(follows_send);
+      }
+    }
+    EXPECT_GT(behind, 0);
   }
 }
 

@@ -159,6 +159,16 @@ TEST(Answer, BeginsWithWhatDecidesAndTheVerdict) {
     EXPECT_EQ(text.find(left_out), std::string::npos) << left_out;
 }
 
+TEST(Answer, LeavesOutAStatusThatAllRowsHave) {
+  ExperimentResult result = sample_result();
+  std::erase_if(result.rows,
+                [](const RunResult& row) { return row.status != RunStatus::ok || !row.warnings.empty(); });
+  ASSERT_GT(result.rows.size(), 1u);
+  EXPECT_EQ(lines_of(answer(result, false, {.width = 120}))[0].find("status"), std::string::npos);
+  result.rows.front().warnings = {"4 workers share 2 cores"};
+  EXPECT_NE(lines_of(answer(result, false, {.width = 120}))[0].find("status"), std::string::npos);
+}
+
 TEST(Answer, KeepsToTheWidthOfTheTerminal) {
   for (int width : {60, 80, 100, 132, 240})
     for (bool details : {false, true})
