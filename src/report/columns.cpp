@@ -305,12 +305,10 @@ void add_metrics(const std::vector<RunResult>& rows, Builder& table) {
   }
 }
 
-/// True for statuses if all rows are ok, or all are predicted: other columns get the room.
+/// True for statuses if all rows were trained and are ok: other columns get the room.
 bool says_nothing(const Column& column) {
-  if (column.title != "status") return false;
-  return std::all_of(column.cells.begin(), column.cells.end(), [&](const std::string& cell) {
-    return cell == column.cells.front() && (cell == name_of(RunStatus::ok) || cell == "predicted");
-  });
+  const auto is_ok = [](const std::string& cell) { return cell == name_of(RunStatus::ok); };
+  return column.title == "status" && std::all_of(column.cells.begin(), column.cells.end(), is_ok);
 }
 
 std::string unit_of_quality(const std::vector<RunResult>& rows) {

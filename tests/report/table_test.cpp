@@ -161,8 +161,7 @@ TEST(Answer, BeginsWithWhatDecidesAndTheVerdict) {
 
 TEST(Answer, LeavesOutAStatusThatAllRowsHave) {
   ExperimentResult result = sample_result();
-  std::erase_if(result.rows,
-                [](const RunResult& row) { return row.status != RunStatus::ok || !row.warnings.empty(); });
+  std::erase_if(result.rows, [](const RunResult& row) { return row.status != RunStatus::ok || !row.warnings.empty(); });
   ASSERT_GT(result.rows.size(), 1u);
   EXPECT_EQ(lines_of(answer(result, false, {.width = 120}))[0].find("status"), std::string::npos);
   result.rows.front().warnings = {"4 workers share 2 cores"};
