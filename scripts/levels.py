@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Trains the examples with real data, each under three plans, and checks that each run reaches the `target` of its file in time.
+"""Trains the examples with real data, each under three plans, and checks that each run reaches its `target` in time.
 
     scripts/levels.py                  # all of them: about four hours on 2 cores
     scripts/levels.py adult sst2-bert  # some
     scripts/levels.py --plans 1        # each under its first plan only
-    scripts/levels.py --append         # adds the figures to docs/levels/levels.jsonl and writes docs/levels/README.md anew
+    scripts/levels.py --append         # adds the figures to docs/levels/levels.jsonl and writes the page there anew
     scripts/levels.py --draw           # only writes the page
 
-Needs a build (./test or scripts/build.sh; for the page's chart `scripts/build.sh benchmarks`) and the data: for a missing set,
-`trireme data get NAME` prints how to get it. Prints a line for each run when it ends; the exit status is 1 if a level was missed.
+Needs a build (./test or scripts/build.sh; for the page's chart `scripts/build.sh benchmarks`) and the data: for a
+missing set, `trireme data get NAME` prints how to get it. Prints a line for each run when it ends; the exit status is 1
+if a level was missed.
 """
 import argparse
 import datetime
@@ -73,8 +74,9 @@ def figures(name, plan, row, machine, is_reached):
     """A line of the file of figures."""
     last = row["evaluations"][-1] if row["evaluations"] else None
     main = last["metrics"][0] if last else {"name": None, "value": None}
-    return {"date": datetime.date.today().isoformat(), "commit": git("rev-parse", "--short", "HEAD"), "machine": machine, "example": name,
-            "plan": plan, "metric": main["name"], "target": row["target"], "value": main["value"],
+    return {"date": datetime.date.today().isoformat(), "commit": git("rev-parse", "--short", "HEAD"),
+            "machine": machine, "example": name, "plan": plan,
+            "metric": main["name"], "target": row["target"], "value": main["value"],
             "seconds_to_target": row["to_target"]["seconds"] if row["to_target"] else None,
             "seconds": last["seconds"] if last else None, "minutes": EXAMPLES[name][1], "reached": is_reached}
 
@@ -86,11 +88,11 @@ def git(*arguments):
 def table(lines):
     """The newest figures of each example and plan."""
     newest = {(line["example"], line["plan"]): line for line in lines}
-    text = "| example | plan | target | reached after | last value | limit | date | machine |\n|---|---|---|---|---|---|---|---|\n"
+    text = "| example | plan | target | reached after | last value | limit | date | machine |\n" + "|---" * 8 + "|\n"
     for line in newest.values():
         after = "not reached" if line["seconds_to_target"] is None else f"{line['seconds_to_target']:.2g} s"
-        text += (f"| {line['example']} | `{line['plan']}` | {line['metric']} {line['target']:g} | {after} | {line['value']:.4g} | "
-                 f"{line['minutes']} min | {line['date']} | {line['machine']} |\n")
+        text += (f"| {line['example']} | `{line['plan']}` | {line['metric']} {line['target']:g} | {after} "
+                 f"| {line['value']:.4g} | {line['minutes']} min | {line['date']} | {line['machine']} |\n")
     return text
 
 
@@ -106,11 +108,13 @@ def chart(lines):
             if line["example"] == name and line["seconds_to_target"]:
                 points.setdefault(line["plan"], {})[week(line["date"])] = line["seconds_to_target"]
         if any(len(of) > 1 for of in points.values()):
-            panels.append({"title": f"{name}: seconds until the target", "x_title": f"weeks since {dates[0]}, the first is 1",
-                           "logarithmic": False, "lines": [{"name": plan, "points": sorted(of.items())} for plan, of in points.items()]})
+            panels.append({"title": f"{name}: seconds until the target",
+                           "x_title": f"weeks since {dates[0]}, the first is 1", "logarithmic": False,
+                           "lines": [{"name": plan, "points": sorted(of.items())} for plan, of in points.items()]})
     if not panels:
         return ""
-    subprocess.run([ROOT / "build" / "bench" / "draw_chart", PAGE / "levels.svg"], input=json.dumps(panels), text=True, check=True)
+    program = ROOT / "build" / "bench" / "draw_chart"
+    subprocess.run([program, PAGE / "levels.svg"], input=json.dumps(panels), text=True, check=True)
     return "\n![seconds until the target over weeks](levels.svg)\n"
 
 
@@ -133,7 +137,8 @@ def parse_arguments():
     parser.add_argument("--trireme", default=ROOT / "build" / "trireme", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path, help="keeps the run folders here")
     parser.add_argument("--plans", type=int, default=3, metavar="N", help="only the first N plans of each example")
-    parser.add_argument("--append", action="store_true", help=f"adds the figures to {FIGURES.relative_to(ROOT)} and writes the page")
+    parser.add_argument("--append", action="store_true",
+                        help=f"adds the figures to {FIGURES.relative_to(ROOT)} and writes the page")
     parser.add_argument("--draw", action="store_true", help="only writes the page")
     options = parser.parse_args()
     unknown = [name for name in options.examples if name not in EXAMPLES]
@@ -153,7 +158,8 @@ def main():
                 row, machine = train(name, plan, options.trireme, options.out or pathlib.Path(temporary))
                 good = row is not None and reached(name, row)
                 missed += not good
-                print(f"{'ok    ' if good else 'MISSED'} {name}, {plan}: {describe(row) if row else machine}", flush=True)
+                verdict = "ok    " if good else "MISSED"
+                print(f"{verdict} {name}, {plan}: {describe(row) if row else machine}", flush=True)
                 if options.append and row and row["evaluations"]:
                     PAGE.mkdir(exist_ok=True)
                     with FIGURES.open("a") as file:

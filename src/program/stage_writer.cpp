@@ -38,7 +38,7 @@ std::vector<Instruction> StageWriter::run(const std::vector<Task>& tasks) {
       case TaskKind::backward_weight: backward_weight(task); break;
       case TaskKind::update: put(OpCode::optimizer_step, -1, task); break;
     }
-    note_sends(begin);
+    if (sends_first_) note_sends(begin);
   }
   if (program_.training) insert_reductions();
   if (program_.optimizer_sharding == OptimizerSharding::zero3) insert_gathers();

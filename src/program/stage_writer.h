@@ -44,7 +44,7 @@ class StageWriter {
   const bool recompute_last_, sends_first_;
   const Program& program_;
   std::vector<Instruction> list_;
-  /// By instruction: the last of its task that sends gradients, if that comes later; else itself.
+  /// With sends_first_, by instruction: the last of its task that sends gradients, if that comes later; else itself.
   std::vector<size_t> after_sends_;
 };
 

@@ -305,12 +305,6 @@ void add_metrics(const std::vector<RunResult>& rows, Builder& table) {
   }
 }
 
-/// True for statuses if all rows were trained and are ok: other columns get the room.
-bool says_nothing(const Column& column) {
-  const auto is_ok = [](const std::string& cell) { return cell == name_of(RunStatus::ok); };
-  return column.title == "status" && std::all_of(column.cells.begin(), column.cells.end(), is_ok);
-}
-
 std::string unit_of_quality(const std::vector<RunResult>& rows) {
   const EvaluationPoint* first = first_evaluation(rows);
   return first && first->main() ? "loss / " + kind_of_metric(first->main()->name).title : "loss";
@@ -367,8 +361,9 @@ std::vector<Column> deciding_columns(const ExperimentResult& result) {
   Builder table(result.rows);
   table.add("strategy", "", variant_name, false);
   table.add("devices", "", [](const RunResult& row) { return fmt::format("{}", row.devices); });
-  table.add(
-      "status", "", [&](const RunResult& row) { return status_cell(row, warnings, !result.simulated.empty()); }, false);
+  const auto status = [&](const RunResult& row) { return status_cell(row, warnings, !result.simulated.empty()); };
+  const auto says_ok = [&](const RunResult& row) { return status(row) == name_of(RunStatus::ok); };
+  if (!std::all_of(result.rows.begin(), result.rows.end(), says_ok)) table.add("status", "", status, false);
   add_step_time(result.rows, table);
   if (under_policies(result.rows))
     table.add_scaled("epoch", kTimes, [](const RunResult& row) { return row.epoch_seconds; });
@@ -380,7 +375,6 @@ std::vector<Column> deciding_columns(const ExperimentResult& result) {
   add_money(result, table);
   add_predictions(result, table, /*only_if_they_differ=*/true);
   std::vector<Column> columns = table.take();
-  std::erase_if(columns, says_nothing);
   merge_equal_rows(columns);
   return columns;
 }
