@@ -44,6 +44,11 @@ std::string join(const std::vector<std::string>& words, std::string_view separat
   return text;
 }
 
+std::string join_with_and(const std::vector<std::string>& words) {
+  if (words.size() < 2) return join(words);
+  return join({words.begin(), words.end() - 1}) + " and " + words.back();
+}
+
 std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines;
   for (size_t begin = 0; begin < text.size();) {

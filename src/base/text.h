@@ -18,6 +18,9 @@ std::string closest_match(std::string_view word, const std::vector<std::string>&
 /// "a, b, c"
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
 
+/// "a, b and c"
+std::string join_with_and(const std::vector<std::string>& words);
+
 /// Returns the non-empty lines of a text, without line ends.
 std::vector<std::string> lines_of(std::string_view text);
 

@@ -31,7 +31,7 @@ double parse_seconds(std::string_view text, std::string_view key);
 Length parse_length(std::string_view text, std::string_view key);
 
 std::string format_bytes(int64_t bytes);     ///< three significant digits: "1.50 GiB"
-std::string format_seconds(double seconds);  ///< "12.3 ms", "4.56 s", "3 min 20 s"
+std::string format_seconds(double seconds);  ///< "2.00 µs", "12.3 ms", "4.56 s", "3 min 20 s"
 std::string format_count(double value);      ///< "1.23 k", "11.2 M"
 
 }  // namespace trireme

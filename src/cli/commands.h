@@ -188,7 +188,7 @@ void name_cause(const std::filesystem::path& folder, const std::string& cause, c
 
 /// Prints the first answer of a run folder (`details`: all tables) and writes its report.html again from run.json and
 /// trace.json. Of two folders it prints what differs, and writes one report with both. `out`: the file to write; empty:
-/// report.html in the folder, or report-of-two.html in the working folder.
+/// report.html in the folder, or a new report-of-two.html (or -2, -3, ...) in the working folder.
 int run_report(const std::vector<std::filesystem::path>& folders, const std::filesystem::path& out, bool details);
 
 }  // namespace trireme

@@ -8,12 +8,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace {
 
 constexpr int kNotStarted = 127;  // as a shell's exit code
+constexpr int kNotWritten = 1;    // kRunFailed of exit_codes.h, which this program does not include
 
 bool is_plain_word(const std::string& word) {
   return !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyz-") == word.npos && word[0] != '-';
@@ -37,11 +39,16 @@ std::vector<std::string> pages_for(std::vector<std::string> words) {
   return {"verb" + name};
 }
 
-bool print_page(const std::filesystem::path& file) {
+/// Prints a page. Returns the exit code; nullopt: there is no such page.
+std::optional<int> print_page(const std::filesystem::path& file) {
   std::ifstream page(file, std::ios::binary);
-  if (!page) return false;
+  if (!page) return std::nullopt;
+  errno = 0;
   std::cout << page.rdbuf() << std::flush;
-  return true;
+  if (std::cout) return 0;
+  std::cerr << "trireme: standard output: cannot be written: " << std::strerror(errno)
+            << "; free some space or write to a file on another disk\n";
+  return kNotWritten;
 }
 
 /// Returns the folder of the program proper and its pages: beside this one in a build folder, in the folder of
@@ -57,7 +64,7 @@ std::filesystem::path folder_of_program() {
 int main(int argc, char** argv) {
   const std::filesystem::path folder = folder_of_program();
   for (const std::string& page : pages_for({argv + 1, argv + argc}))
-    if (print_page(folder / "help" / page)) return 0;
+    if (const std::optional<int> code = print_page(folder / "help" / page)) return *code;
   const std::string program = folder / "trireme";
   ::execv(program.c_str(), argv);
   std::cerr << "trireme: " << program << ": cannot be started: " << std::strerror(errno)

@@ -106,6 +106,7 @@ std::optional<RunResult> ruled_out(const Job& job, const RunSpec& experiment, co
                                    const Cluster& cluster) {
   // Plan files are validated already. The planner reports the errors of its plans.
   if (is_plan_file(job.strategy) || is_planned(job.strategy)) return std::nullopt;
+  const std::string where = fmt::format("strategy {}", job.strategy);
   try {
     if (is_update_policy(job.strategy)) {
       plan_with_agreement(job.strategy, experiment, model, job.devices);
@@ -114,11 +115,13 @@ std::optional<RunResult> ruled_out(const Job& job, const RunSpec& experiment, co
     const Plan plan = named_plan(job.strategy, model, cluster, experiment.batch, {}, experiment.micro_batches);
     // A named strategy's stages are in order, so its ranks do not wait for each other in a circle. On thousands of
     // devices that check takes as long as the simulation.
-    check_compiles(plan, experiment, model, fmt::format("strategy {}", job.strategy), plan.devices <= kMaxDevices);
+    check_compiles(plan, experiment, model, where, plan.devices <= kMaxDevices);
     check_shapes(experiment, model, data, plan);
     return std::nullopt;
   } catch (const Error& error) {
-    return row_without_run(job, RunStatus::skipped, first_line(error));
+    std::string reason = first_line(error);
+    if (reason.starts_with(where + ": ")) reason.erase(0, where.size() + 2);  // the row shows the name
+    return row_without_run(job, RunStatus::skipped, reason);
   }
 }
 

@@ -242,9 +242,18 @@ void set_token_from_input() {
   ::setenv(kTokenVariable, token.c_str(), /*overwrite=*/1);
 }
 
+/// "; its log: runs/mnist/logs/rank-1.log". Empty if it has none.
+std::string log_of_culprit(const GroupEnd& end) {
+  const std::filesystem::path folder = end.written_folder.empty() ? end.run_folder : end.written_folder;
+  if (folder.empty() || !end.culprit_rank) return "";
+  const std::filesystem::path log = rank_log(folder, *end.culprit_rank);
+  std::error_code ignored;
+  return std::filesystem::exists(log, ignored) ? "; its log: " + log.string() : "";
+}
+
 int report(const LaunchOptions& options, const GroupEnd& end) {
   for (const std::string& operation : end.operations) std::cerr << "trireme: last operations: " << operation << "\n";
-  if (!end.culprit.empty()) std::cerr << "trireme: " << end.culprit << "\n";
+  if (!end.culprit.empty()) std::cerr << "trireme: " << end.culprit << log_of_culprit(end) << "\n";
   if (!end.culprit.empty() && !end.written_folder.empty())
     name_cause(end.written_folder, end.culprit, options.train.json);
   if (!end.run_folder.empty())

@@ -386,6 +386,7 @@ GroupEnd RankGroup::end() const {
   if (first.recorder) (first.signal != 0 ? end.run_folder : end.written_folder) = first.recorder->read().run_folder;
   if (has_spoken || cause->end_requested) return end;
   end.culprit = fmt::format("{} {}", cause->start.name, how_ended(*cause));
+  end.culprit_rank = cause->start.rank;
   if (cause->recorder && !cause->frozen.empty()) end.operations = cause->recorder->read().last;
   if (!cause->last_line.empty()) end.culprit += "; its last line: " + cause->last_line;
   return end;

@@ -59,6 +59,7 @@ struct GroupEnd {
   /// "rank 2 was ended by signal 9 (Killed) in step 3, forward fc1; its last line: ..."; empty: all ended normally, or
   /// the failed one has reported it itself.
   std::string culprit;
+  std::optional<int> culprit_rank = {};  ///< set if the culprit is a rank that this process started
   std::vector<LostRanks> lost = {};
   std::vector<std::string> operations = {};  ///< the last operations of a frozen culprit, oldest first
   std::string run_folder = {};      ///< set if the first member could not report what it leaves behind; otherwise empty

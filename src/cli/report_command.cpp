@@ -122,9 +122,16 @@ int report_one(const fs::path& folder, const fs::path& out, bool details) {
   return 0;
 }
 
+/// Returns a file of the working folder that does not exist yet: report-of-two.html, report-of-two-2.html, ...
+fs::path free_report_of_two() {
+  fs::path path = "report-of-two.html";
+  for (int i = 2; fs::exists(path); ++i) path = fmt::format("report-of-two-{}.html", i);
+  return path;
+}
+
 int report_two(const std::vector<fs::path>& folders, const fs::path& out, bool details) {
   const std::unique_ptr<FolderRead> a = read_run(folders[0]), b = read_run(folders[1]);
-  const fs::path report = out.empty() ? fs::path("report-of-two.html") : out;
+  const fs::path report = out.empty() ? free_report_of_two() : out;
   write_file_atomically(report, html_report(a->reported, b->reported));
   const TableStyle style = standard_output_style();
   if (details)

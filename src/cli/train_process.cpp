@@ -39,6 +39,7 @@
 #include "forecast/agreement_plan.h"
 #include "report/earlier_run.h"
 #include "report/progress.h"
+#include "report/run_folder.h"
 #include "train/agreement/agreement_checkpoints.h"
 #include "train/follower_rank.h"
 #include "train/trainer.h"
@@ -345,8 +346,8 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
   show.on_folder = [&](const std::filesystem::path& folder) {
     if (resumption && !show.goes_on) keep_earlier_steps(resumption->path, begun_at, folder);
     checkpoints.folder = place_for_checkpoints(subject.experiment, folder, show.goes_on);
-    const std::filesystem::path logs = std::filesystem::absolute(folder) / "logs";
-    log_to_file(logs / "rank-0.log");
+    const std::filesystem::path logs = std::filesystem::absolute(rank_log(folder, 0)).parent_path();
+    log_to_file(rank_log(folder, 0));
     log_to_files_only(log_header(*process, plan, subject.model));
     flight_recorder(process->world())->set_run_folder(folder.string());
     broadcast_text(process->world(), logs.string());
@@ -368,7 +369,7 @@ int work_along(const Member& member, const TrainSubject& subject) {
   const int rank = process->rank();
   const Plan plan = shared_plan(*process, member.options, subject);
   const std::filesystem::path logs = broadcast_text(process->world(), "");
-  log_to_file(logs / fmt::format("rank-{}.log", rank));
+  log_to_file(rank_log(logs.parent_path(), rank));
   flight_recorder(process->world())->set_run_folder(logs.parent_path().string());
   spdlog::info("{}", log_header(*process, plan, subject.model));
   run_follower_rank(subject.experiment, subject.model, subject.data, plan, process, interrupted_by_user());

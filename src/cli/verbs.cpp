@@ -216,7 +216,7 @@ void add_report(CLI::App& app, ReportOptions& o) {
       ->required()
       ->expected(1, 2);
   verb->add_option("--out", o.out,
-                   "file to write (default: report.html in the run folder; of two runs, report-of-two.html)");
+                   "file to write (default: report.html in the run folder; of two runs, a new report-of-two.html)");
   verb->add_flag("--details", o.details, kDetailsHelp);
 }
 

@@ -114,7 +114,7 @@ Degrees degrees_of(const Strategy& strategy, const NamedStrategy* named, int dev
   Degrees degrees{.split = strategy.split};
   if (named->second) {
     if (devices < named->least_devices || devices % 2)
-      fail_user({where, counted(devices, "device"),
+      fail_user({where, "cannot use " + counted(devices, "device"),
                  fmt::format("a {} needs an even number of at least {} devices", family_of(named->name),
                              named->least_devices),
                  "raise --devices"});

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/counted.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "plan/strategy.h"
 #include "report/quantities.h"
@@ -446,12 +447,38 @@ std::vector<std::string> footnotes(const ExperimentResult& result) {
   return notes;
 }
 
+std::string names_of(const std::vector<const RunResult*>& rows) {
+  constexpr size_t kMostNames = 4;
+  const size_t named = rows.size() > kMostNames ? kMostNames - 1 : rows.size();
+  std::vector<std::string> names;  // rows of one strategy that follow each other share a name
+  for (size_t i = 0, end = 0; i < named; i = end) {
+    std::vector<std::string> counts;
+    const std::string strategy = variant_name(*rows[i]);
+    for (; end < named && variant_name(*rows[end]) == strategy; ++end)
+      counts.push_back(std::to_string(rows[end]->devices));
+    names.push_back(counts.size() == 1 ? row_name(*rows[i])
+                                       : fmt::format("{} on {} devices", strategy, join_with_and(counts)));
+  }
+  if (named < rows.size()) names.push_back(fmt::format("{} more", rows.size() - named));
+  return join_with_and(names);
+}
+
 std::vector<std::string> failures(const ExperimentResult& result) {
+  std::vector<std::vector<const RunResult*>> alike;  // rows that ended in the same way for the same reason
+  for (const RunResult& row : result.rows) {
+    if (row.status == RunStatus::ok) continue;
+    const auto same = std::find_if(alike.begin(), alike.end(), [&](const auto& rows) {
+      return rows.front()->status == row.status && rows.front()->reason == row.reason;
+    });
+    if (same == alike.end()) alike.push_back({&row});
+    else same->push_back(&row);
+  }
   std::vector<std::string> lines;
-  for (const RunResult& row : result.rows)
-    if (row.status != RunStatus::ok)
-      lines.push_back(
-          fmt::format("{}: {}{}", row_name(row), name_of(row.status), row.reason.empty() ? "" : ": " + row.reason));
+  for (const auto& rows : alike) {
+    const RunResult& row = *rows.front();
+    lines.push_back(
+        fmt::format("{}: {}{}", names_of(rows), name_of(row.status), row.reason.empty() ? "" : ": " + row.reason));
+  }
   return lines;
 }
 

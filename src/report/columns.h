@@ -45,7 +45,8 @@ std::vector<std::string> strategy_notes(const ExperimentResult& result);
 /// number of their warning.
 std::vector<std::string> footnotes(const ExperimentResult& result);
 
-/// Returns "tensor on 4 devices: timed out: no step in 60 s" for each row that is not ok.
+/// Returns "tensor on 4 devices: timed out: no step in 60 s" for each row that is not ok. Rows that ended in the same
+/// way for the same reason share a line.
 std::vector<std::string> failures(const ExperimentResult& result);
 
 /// Returns sentences that say what ran, on which data, and which strategy was best.
@@ -65,5 +66,8 @@ std::string variant_name(const RunResult& row);
 
 /// "data on 2 devices"
 std::string row_name(const RunResult& row);
+
+/// "data on 2 and 4 devices, tensor on 2 devices and 3 more"; up to four rows are named.
+std::string names_of(const std::vector<const RunResult*>& rows);
 
 }  // namespace trireme

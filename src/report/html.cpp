@@ -218,7 +218,7 @@ std::string table_part(const Page& page, std::string_view name) {
     if (name == "facts") return facts(result);
     if (name == "failures")
       return list_of(failures(result),
-                     result.simulated.empty() ? "All runs ended normally." : "All rows could be simulated.", "row");
+                     result.simulated.empty() ? "All runs ended normally." : "All rows could be simulated.", "reason");
     return list_of(footnotes(result), "No warnings.", "warning");  // "warnings"
   });
 }

@@ -15,6 +15,15 @@ extern const std::string_view frame_html, report_css, charts_js, palette_js, cha
 
 namespace {
 
+/// The escaped text of a cell, in which a number and its percent sign stay on one line.
+std::string cell_text(const std::string& text) {
+  std::string out = html_escaped(text);
+  static constexpr std::string_view kBefore = " %", kAfter = "&nbsp;%";
+  for (size_t at = out.find(kBefore); at != std::string::npos; at = out.find(kBefore, at + kAfter.size()))
+    out.replace(at, kBefore.size(), kAfter);
+  return out;
+}
+
 std::string header_cell(const Column& column) {
   std::string unit = column.unit.empty() ? "" : " <small>" + html_escaped(column.unit) + "</small>";
   return fmt::format("<th scope=\"col\"{}>{}{}</th>", column.numeric ? " class=\"n\"" : "", html_escaped(column.title),
@@ -71,7 +80,7 @@ std::string html_table(const std::vector<Column>& columns, const std::string& ca
   for (size_t row = 0; row < columns[0].cells.size(); ++row) {
     out += first_row < 0 ? "<tr>" : fmt::format("<tr data-row=\"{}\">", first_row + int(row));
     for (size_t c = 0; c < columns.size(); ++c) {
-      std::string cell = html_escaped(columns[c].cells[row]);
+      const std::string cell = cell_text(columns[c].cells[row]);
       if (c == 0) out += "<th scope=\"row\">" + cell + "</th>";
       else out += fmt::format("<td{}>{}</td>", columns[c].numeric ? " class=\"n\"" : "", cell);
     }

@@ -61,6 +61,8 @@ void check_run_folder(const fs::path& path) {
   if (taken && !error) refuse(path);
 }
 
+fs::path rank_log(const fs::path& folder, int rank) { return folder / "logs" / fmt::format("rank-{}.log", rank); }
+
 fs::path default_run_path(std::string_view experiment, std::string_view started) {
   std::string name;
   for (char c : experiment) {

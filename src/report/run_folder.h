@@ -26,6 +26,9 @@ enum class IfExists {
 /// for file names become '-'.
 std::filesystem::path default_run_path(std::string_view experiment, std::string_view started);
 
+/// The log of a rank that is a process: logs/rank-1.log of the run folder.
+std::filesystem::path rank_log(const std::filesystem::path& folder, int rank);
+
 /// Throws the user error of IfExists::refuse if a run could not use this folder now. For a verb that works for a while
 /// before it writes.
 void check_run_folder(const std::filesystem::path& path);

@@ -216,10 +216,7 @@ std::string settings_with(Effect effect, const std::vector<Difference>& differen
   for (const Difference& d : differences)
     if (d.effect >= effect && (d.effect != Effect::step || (!d.in_a.empty() && !d.in_b.empty())))
       names.emplace_back(d.name);
-  if (names.size() < 2) return join(names);
-  const std::string last = std::move(names.back());
-  names.pop_back();
-  return join(names) + " and " + last;
+  return join_with_and(names);
 }
 
 /// Says that the steps of the runs do not do the same, and how times are compared. Empty if they do the same.

@@ -15,7 +15,6 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kMostNames = 4;
 constexpr const char* kMeasureAgainIdle = "measure again on an idle machine, and trust what both runs show";
 
 bool is_real(const RunResult& row) { return clock_of(row) == ReplicaReport().clock; }
@@ -221,16 +220,6 @@ std::string prediction_clause(const std::vector<const RunResult*>& rows) {
 
 std::string by_clock(const std::string& clock) {
   return clock == ReplicaReport().clock ? "" : fmt::format(" by the {} clock", clock);
-}
-
-std::string names_of(const std::vector<const RunResult*>& rows) {
-  const size_t named = rows.size() > kMostNames ? kMostNames - 1 : rows.size();
-  std::string text;
-  for (size_t i = 0; i < named; ++i) {
-    const bool last = i + 1 == rows.size();
-    text += (i == 0 ? "" : last ? " and " : ", ") + row_name(*rows[i]);
-  }
-  return named == rows.size() ? text : fmt::format("{} and {} more", text, rows.size() - named);
 }
 
 std::optional<RowPace> Verdict::pace(const RunResult& row) const {

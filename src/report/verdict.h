@@ -94,7 +94,4 @@ std::string sentence_of_doubts(const std::vector<std::string>& doubts);
 /// " by the modelled clock"; empty for the real one. `clock`: as of clock_of().
 std::string by_clock(const std::string& clock);
 
-/// "data on 2 devices, tensor on 2 devices and 3 more"
-std::string names_of(const std::vector<const RunResult*>& rows);
-
 }  // namespace trireme

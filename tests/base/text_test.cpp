@@ -33,6 +33,10 @@ TEST(Text, Joins) {
   EXPECT_EQ(join({}), "");
   EXPECT_EQ(join({"a"}), "a");
   EXPECT_EQ(join({"a", "b", "a"}), "a, b, a");
+  EXPECT_EQ(join_with_and({}), "");
+  EXPECT_EQ(join_with_and({"a"}), "a");
+  EXPECT_EQ(join_with_and({"a", "b"}), "a and b");
+  EXPECT_EQ(join_with_and({"a", "b", "c"}), "a, b and c");
 }
 
 TEST(Text, Lines) {

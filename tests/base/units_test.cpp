@@ -32,6 +32,8 @@ TEST(Units, ParsesSeconds) {
   EXPECT_DOUBLE_EQ(parse_seconds("3 min", "k"), 180);
   EXPECT_DOUBLE_EQ(parse_seconds("2h", "k"), 7200);
   EXPECT_DOUBLE_EQ(parse_seconds("7 ns", "k"), 7e-9);
+  EXPECT_DOUBLE_EQ(parse_seconds("7 us", "k"), 7e-6);
+  EXPECT_DOUBLE_EQ(parse_seconds("7 µs", "k"), 7e-6);
 }
 
 TEST(Units, ParsesWorkAndSpeed) {
@@ -89,7 +91,7 @@ TEST(Units, FormatsSeconds) {
   EXPECT_EQ(format_seconds(0.9999), "1.00 s");
   EXPECT_EQ(format_seconds(59.99), "1 min 0 s");
   EXPECT_EQ(format_seconds(3599.9), "1 h 0 min");
-  EXPECT_EQ(format_seconds(2e-6), "2.00 us");
+  EXPECT_EQ(format_seconds(2e-6), "2.00 µs");
   EXPECT_EQ(format_seconds(0), "0 s");
   EXPECT_EQ(format_seconds(-0.001), "-1.00 ms");
 }

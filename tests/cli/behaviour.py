@@ -85,7 +85,7 @@ class Compare(CliTest):
         for row in rows:
             self.assertLessEqual(ROW_NAMES, set(row))
             if row["status"] == "skipped":
-                self.assertIn("at least 4 devices", row["reason"])
+                self.assertRegex(row["reason"], r"^cannot use 2 devices: .*at least 4 devices")
                 continue
             for point, loss in zip(row["curve"], reference, strict=True):
                 self.assertAlmostEqual(point["loss"] / loss, 1, delta=1e-10, msg=row["plan"])
@@ -173,6 +173,9 @@ class Compare(CliTest):
             page = f.read()
         for words in ('id="changes"', "B: ", "Settings that differ"):
             self.assertIn(words, page)
+        self.assertIn("report: report-of-two-2.html", self.trireme("report", "o", "p", data=False)[0])
+        with open(self.path("report-of-two.html"), encoding="utf-8") as f:
+            self.assertEqual(f.read(), page)
         out, _ = self.trireme("report", "o", "p", "--details", "--out", "two.html", data=False)
         self.assertIn("samples/s", out)
         self.assertTrue(os.path.exists(self.path("two.html")))

@@ -61,7 +61,7 @@ class Failures(CliTest):
                 row = self.json(folder, "run.json")["rows"][0]
                 self.assertEqual(row["status"], "failed")
                 self.assertIn(f"rank 0: rank 1 {SILENT}", row["reason"])
-                self.assertRegex(row["reason"], r"last seen in step \d+")
+                self.assertRegex(row["reason"], r"last sign of life was in step \d+")
                 self.assertEqual(self.json(folder + ".json")["rows"][0]["reason"], row["reason"])
                 log = text_of(self.path(folder, "logs", "rank-0.log"))
                 self.assertIn("rank 0 of 3: process ", log)
@@ -175,12 +175,13 @@ class Failures(CliTest):
                                 (["report", "o", "--out", "disk/r.html"], "r.html")):
             self.refused(*arguments, says=["disk/" + file, "(0 B of 64.0 KiB are free)", *full], data=False, code=1)
         self.refused("train", "e.toml", "--steps", "1", "--out", "disk/o", says=["disk/o/run.json", *full], code=1)
-        with open("/dev/full", "w", encoding="utf-8") as out:
-            ended = subprocess.run([support.PROGRAM, "plan", "show", "mlp", "--sample", "1,28,28"], stdout=out, stderr=subprocess.PIPE,
-                                   text=True, cwd=self.folder, env=self.environment, timeout=60 * BUSY, check=False)
-        self.assertEqual((ended.returncode, ended.stderr.count("\n")), (1, 1), ended.stderr)
-        for words in ("trireme: standard output: ", *full):
-            self.assertIn(words, ended.stderr)
+        for command in (["plan", "show", "mlp", "--sample", "1,28,28"], ["help", "train"]):
+            with open("/dev/full", "w", encoding="utf-8") as out:
+                ended = subprocess.run([support.PROGRAM, *command], stdout=out, stderr=subprocess.PIPE, text=True, cwd=self.folder,
+                                       env=self.environment, timeout=60 * BUSY, check=False)
+            self.assertEqual((ended.returncode, ended.stderr.count("\n")), (1, 1), ended.stderr)
+            for words in ("trireme: standard output: ", *full):
+                self.assertIn(words, ended.stderr)
 
     def test_a_frozen_agent(self):
         """The launcher on another machine is stopped while its ranks and its connection live, before and after Ctrl-C."""
@@ -252,7 +253,7 @@ class Failures(CliTest):
             self.gone(ranks.values(), 1)
             said = " ".join(process.said().split())  # reasons in a table are wrapped over several lines
             self.assertIn(f"rank {frozen} {SILENT}", said)
-            self.assertRegex(said, r"last seen in step \d+")
+            self.assertRegex(said, r"last sign of life was in step \d+")
             self.assertNotRegex(said, rf"rank {frozen} failed: ")
             if frozen == 0:
                 self.assertIn("newest complete checkpoint: after step 3", process.said())
@@ -359,7 +360,7 @@ learning_rate = 1e-6
         self.assertRegex(process.said(), rf"rank [12]: rank 0 {SILENT}.*this rank is in step \d+")
         reason = self.json("o", "run.json")["rows"][0]["reason"]
         self.assertRegex(
-            reason, rf"rank 0: rank [12] {SILENT}: its process is frozen, or the network in between is cut; last seen in step \d+")
+            reason, rf"rank 0: rank [12] {SILENT}: its process is frozen, or the network in between is cut; its last sign of life was in step \d+")
 
 
 def environment_of(pid):

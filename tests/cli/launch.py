@@ -227,7 +227,7 @@ class Launch(LaunchTest):
         self.assertEqual(process.wait(10 * BUSY), 1, process.said())
         self.gone(ranks.values(), 1)
         last = process.said().splitlines()[-1]
-        self.assertTrue(last.startswith("trireme: rank 2 was ended by signal 9"), process.said())
+        self.assertRegex(last, r"^trireme: rank 2 was ended by signal 9 .*; its log: o/logs/rank-2\.log$")
         row = self.json("o", "run.json")["rows"][0]
         self.assertEqual(row["status"], "failed")
         self.assertRegex(row["reason"], r"^rank 2 was ended by signal 9 \(Killed\).*rank [01], .*rank 2 is gone")

@@ -158,7 +158,7 @@ TEST(MemoryLimit, WithAGapTheAnswerIsThatNearToTheBestByTheFormula) {
   constexpr double kGap = 0.02;
   int fitted = 0, within = 0;
   for (int i = 0; i < 12; ++i) {
-    const uint64_t seed = uint64_t(1 + i / 2);
+    const uint64_t seed = 1 + uint64_t(i) / 2;
     SCOPED_TRACE(fmt::format("seed {}, {} devices", seed, 1 + i % 2));
     Case of(seed, 1 + i % 2);
     const std::vector<int64_t> limits = limits_of(of);

@@ -280,7 +280,7 @@ TEST_F(GlooProcesses, AFrozenRankIsNamedWithinSecondsWhateverTheTimeout) {
       EXPECT_LT(end.seconds, frozen_at + 10);
       EXPECT_GT(end.seconds, frozen_at + kSilenceSeconds - 1) << "not at once: it may only be slow";
       EXPECT_THAT(end.output, HasSubstr("rank " + std::to_string(frozen) + " has shown no sign of life for 5 s"));
-      EXPECT_THAT(end.output, HasSubstr("last seen before the first step"));
+      EXPECT_THAT(end.output, HasSubstr("last sign of life was before the first step"));
     }
   }
 }

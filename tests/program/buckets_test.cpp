@@ -175,7 +175,7 @@ TEST(Buckets, OfAStageAreReducedAfterItHasSentGradients) {
                            "data=2,pipeline=3,micro_batches=6,chunks=2,schedule=interleaved"}) {
     SCOPED_TRACE(name);
     const Plan plan = named_plan(name, model, Cluster::uniform(6), 24, {});
-    const CompileOptions options{.bucket_bytes = 4 * 64 * 64, .first_bucket_bytes = 4 * 64, .private_replicas = true};
+    const CompileOptions options{.bucket_bytes = 16'384, .first_bucket_bytes = 256, .private_replicas = true};
     const Program program = compile_for(Overlap::nothing, model, plan, options);
     int behind = 0;
     for (const auto& list : program.lists) {

@@ -91,9 +91,18 @@ TEST(Html, NumbersTheLinesOfTheComparison) {
 
 TEST(Html, FoldsLongListsOfFailures) {
   ExperimentResult result = sample_result();
-  EXPECT_EQ(html_report(result).find("<summary>6 rows</summary>"), std::string::npos);
-  for (int i = 0; i < 5; ++i) result.rows.push_back(result.rows.back());
-  EXPECT_NE(html_report(result).find("<summary>6 rows</summary>"), std::string::npos);
+  EXPECT_EQ(html_report(result).find("<summary>6 reasons</summary>"), std::string::npos);
+  for (int i = 0; i < 5; ++i) {
+    result.rows.push_back(result.rows.back());
+    result.rows.back().reason += "!";
+  }
+  EXPECT_NE(html_report(result).find("<summary>6 reasons</summary>"), std::string::npos);
+}
+
+TEST(Html, KeepsAPercentSignBesideItsNumber) {
+  const std::string page = html_report(sample_result());
+  EXPECT_NE(page.find("&nbsp;%</td>"), std::string::npos);
+  EXPECT_EQ(page.find(" %</td>"), std::string::npos);
 }
 
 /// A comparison of 30 rows on 64 devices, each with a timeline of different workers, a long curve and evaluations.

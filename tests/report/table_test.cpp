@@ -62,6 +62,23 @@ TEST(Table, TellsWhyRowsFailedAndWhatToMind) {
   EXPECT_NE(text.find("[1] 4 workers share 2 cores"), std::string::npos);
 }
 
+TEST(Table, TellsOnceWhyRowsFailedForTheSameReason) {
+  ExperimentResult result = sample_result();
+  for (RunResult& row : result.rows) {
+    row.status = RunStatus::skipped;
+    row.reason = row.devices == 2 ? "a" : "b";
+  }
+  const auto rows = size_t(
+      std::count_if(result.rows.begin(), result.rows.end(), [](const RunResult& row) { return row.reason == "a"; }));
+  ASSERT_GT(rows, 1U);
+  ASSERT_GT(result.rows.size() - rows, 1U);
+  const std::vector<std::string> lines = failures(result);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
+                          [](const std::string& line) { return line.ends_with(" on 2 devices: skipped: a"); }),
+            1);
+}
+
 TEST(Table, SaysOfAsaThatItIsAReconstruction) {
   ExperimentResult result = sample_result();
   EXPECT_EQ(comparison_table(result, {.width = 200}).find("reconstruction"), std::string::npos);

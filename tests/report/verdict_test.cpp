@@ -211,6 +211,17 @@ TEST(Verdict, NamesFourRowsAndCountsMore) {
   EXPECT_EQ(names_of(rows), "a on 1 device, b on 2 devices, c on 2 devices and d on 2 devices");
 }
 
+TEST(Verdict, NamesAStrategyOnceForRowsThatFollowEachOther) {
+  const ExperimentResult result = result_of({row_of("a", 2, 1, 1, 1), row_of("a", 4, 1, 1, 1), row_of("a", 8, 1, 1, 1),
+                                             row_of("b", 2, 1, 1, 1), row_of("b", 4, 1, 1, 1)});
+  std::vector<const RunResult*> rows = pointers_to(result);
+  EXPECT_EQ(names_of(rows), "a on 2, 4 and 8 devices and 2 more");
+  rows.erase(rows.begin());
+  EXPECT_EQ(names_of(rows), "a on 4 and 8 devices and b on 2 and 4 devices");
+  rows = {rows[2], rows[0], rows[3]};
+  EXPECT_EQ(names_of(rows), "b on 2 devices, a on 4 devices and b on 4 devices");
+}
+
 TEST(Doubts, NameRowsWhoseStepsScatter) {
   ExperimentResult result = result_of({row_of("single", 1, 20, 18, 27), row_of("data", 2, 10, 9, 18)});
   const std::string text = join(doubts(result), " ");

@@ -161,7 +161,7 @@ std::string LifeSigns::missed(const std::string& name, int rank, double seconds)
 /// Describes where `rank` was last seen (nothing for -1) and where this rank is, to be appended to a message.
 std::string LifeSigns::last_seen(int rank) const {
   const Sign sign = rank >= 0 ? heard(rank) : Sign{};
-  return (sign.beats > 0 ? fmt::format("; last seen {}", where_of(sign.standing)) : "") +
+  return (sign.beats > 0 ? fmt::format("; its last sign of life was {}", where_of(sign.standing)) : "") +
          fmt::format("; this rank is {}", where_of(standing(recorder_->read())));
 }
 

@@ -113,7 +113,7 @@ void ProcessWorld::fail_peer(const std::string& doing, int peer, const std::stri
   const std::string cause = loss_in_words(why);
   const std::string where = signs_->heard(peer).standing;
   fail(doing, fmt::format("rank {} is gone", peer),
-       where.empty() ? cause : fmt::format("{}; it was last seen {}", cause, where_of(where)),
+       where.empty() ? cause : fmt::format("{}; its last sign of life was {}", cause, where_of(where)),
        fmt::format("look at the end of rank {}'s output", peer));
 }
 

@@ -48,16 +48,21 @@ std::string shown(std::string_view value) {
   return text + "\"";
 }
 
+/// The key of [data] that leaves a column out.
+std::string leave_out_key(const std::string& column) { return fmt::format("leave_out = [\"{}\"]", column); }
+
 /// Describes a value that is not a number, in a numeric column.
 Diagnosis no_number(const CsvTable& table, int64_t row, int64_t column, std::string why) {
   const std::string& name = table.names()[static_cast<size_t>(column)];
-  return {.where = table.position(row, column),
-          .what = fmt::format("{} in column \"{}\"", shown(table.field(row, column)), name),
-          .why = std::move(why),
-          .next = fmt::format(
-              "correct it, or say in [data] what it is: columns.\"{}\" = \"categorical\" where the column holds words, "
-              "missing = [{}] where it marks a missing value, on_error = \"skip\" to leave such rows out",
-              name, shown(table.field(row, column)))};
+  return {
+      .where = table.position(row, column),
+      .what = fmt::format("{} in column \"{}\"", shown(table.field(row, column)), name),
+      .why = std::move(why),
+      .next = fmt::format(
+          "correct it, or say in [data] what it is: columns.\"{}\" = \"categorical\" where the column holds words, "
+          "missing = [{}] where it marks a missing value, on_error = \"skip\" to leave such rows out, {} to leave the "
+          "column out",
+          name, shown(table.field(row, column)), leave_out_key(name))};
 }
 
 /// Returns the number of a numeric column. Throws BadRow if the value is not a number.
@@ -136,7 +141,7 @@ void fit_numbers(FittedColumn& fitted, const CsvTable& table, Rows rows, int64_t
     fail_user({.where = fmt::format("{}, column \"{}\"", table.file(), fitted.name),
                .what = "numbers too large for a standard deviation",
                .why = "their squares exceed the range of a double",
-               .next = "scale the column, or leave it out"});
+               .next = "scale the column, or leave it out: " + leave_out_key(fitted.name)});
   // because of rounding, the deviation of a constant column may not be exactly 0
   if (!(fitted.deviation > 1e-12 * std::abs(fitted.mean))) fitted.deviation = 1;
 }
@@ -147,10 +152,12 @@ void fit_categories(FittedColumn& fitted, const CsvTable& table, Rows rows, int6
     if (table.is_missing(row, column)) ++fitted.missing;
     else if (const std::string_view value = table.field(row, column); !values.contains(value)) values.emplace(value);
     if (static_cast<int64_t>(values.size()) > TableEncoder::kMaxCategories)
-      fail_user({.where = fmt::format("{}, column \"{}\"", table.file(), fitted.name),
-                 .what = fmt::format("more than {} different values", TableEncoder::kMaxCategories),
-                 .why = "a categorical column becomes one feature per value",
-                 .next = "leave the column out, or state it to be numeric if it is"});
+      fail_user(
+          {.where = fmt::format("{}, column \"{}\"", table.file(), fitted.name),
+           .what = fmt::format("more than {} different values", TableEncoder::kMaxCategories),
+           .why = "a categorical column becomes one feature per value",
+           .next = fmt::format("leave the column out: {}; or state that it is numeric: columns.\"{}\" = \"numeric\"",
+                               leave_out_key(fitted.name), fitted.name)});
   }
   fitted.has_missing = fitted.missing > 0;
   fitted.categories.assign(values.begin(), values.end());
@@ -164,7 +171,7 @@ FittedColumn fit(const CsvTable& table, Rows rows, int64_t column, const TableOp
     fail_user({.where = fmt::format("{}, column \"{}\"", table.file(), fitted.name),
                .what = "no values",
                .why = "no training row has a value",
-               .next = "leave the column out"});
+               .next = "leave the column out: " + leave_out_key(fitted.name)});
   try {
     if (fitted.kind == ColumnKind::numeric) fit_numbers(fitted, table, rows, column, options.on_error);
     else fit_categories(fitted, table, rows, column);

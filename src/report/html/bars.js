@@ -84,7 +84,9 @@ function memoryBars(row, name, greatest) {
 function drawMemory() {
   const rows = shownRows().filter((r) => r.memory_bytes.length), groups = groupsOf(rows);
   const greatest = groups.length > 1 || rows.flatMap((r) => memoryBars(r, "", false)).length > MOST_BARS;
-  document.getElementById("memory-devices").textContent = greatest ? "Each bar is the device of the row that needs most; the table has all devices." : "";
+  document.getElementById("memory-devices").textContent = [
+    ...(greatest ? ["Each bar is the device of the row that needs most; the table has all devices."] : []),
+    ...(groups.length > 1 ? ["Each chart has its own scale."] : [])].join(" ");
   fillLegend("memory-legend", "", Object.entries(MEMORY_KINDS).map(([text, colour]) => [colour, text]));
   if (!prepare("memory", rows.length)) return;
   const barsOf = ({ rows, name }) => rows.flatMap((r) => memoryBars(r, name(r), greatest));
