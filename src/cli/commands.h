@@ -182,8 +182,8 @@ int list_checkpoints(const std::filesystem::path& path, std::ostream& out);
 int verify_checkpoints(const std::filesystem::path& path, std::ostream& out);
 
 /// Puts the cause of a failed run before the reason that its run.json has, and writes its report.html again. `json`: a
-/// copy of run.json (--json) that gets the same reason; empty: there is none. Does nothing for a run with another
-/// status, and if the folder cannot be read or written.
+/// copy of run.json (--json) that gets the same reason; empty: there is none. A run that has written no result gets a
+/// row from its records. Does nothing for a run with another status, and if the folder cannot be read or written.
 void name_cause(const std::filesystem::path& folder, const std::string& cause, const std::filesystem::path& json);
 
 /// Prints the first answer of a run folder (`details`: all tables) and writes its report.html again from run.json and

@@ -43,7 +43,10 @@ const std::vector<ForeignFlag>& foreign_flags() {
       {{"--optimizer", "--optim"}, {{"--set", "--set optimizer.kind=@"}}, "NAME"},
       {{"--model", "--arch"}, {{"--set", "--set model.name=@"}}, "NAME"},
       {{"--dataset"}, {{"--set", "--set data.name=@"}}, "NAME"},
-      {{"--output-dir", "--output_dir"}, {{"--out", "--out @"}, {"--output", "--output @"}}, "PATH"},
+      {{"--steps", "--max-steps", "--max_steps"}, {{"--steps", "--steps @"}, {"--set", "--set length=\"@ steps\""}}},
+      {{"--output-dir", "--output_dir", "--out-dir", "--out_dir", "--output"},
+       {{"--out", "--out @"}, {"--output", "--output @"}},
+       "PATH"},
   };
   return flags;
 }

@@ -254,8 +254,10 @@ std::string log_of_culprit(const GroupEnd& end) {
 int report(const LaunchOptions& options, const GroupEnd& end) {
   for (const std::string& operation : end.operations) std::cerr << "trireme: last operations: " << operation << "\n";
   if (!end.culprit.empty()) std::cerr << "trireme: " << end.culprit << log_of_culprit(end) << "\n";
-  if (!end.culprit.empty() && !end.written_folder.empty())
-    name_cause(end.written_folder, end.culprit, options.train.json);
+  // A killed rank 0 has not written its result. Of the launches on several machines, that of rank 0 completes it.
+  const std::string& folder = end.written_folder.empty() ? end.run_folder : end.written_folder;
+  if (!end.culprit.empty() && !folder.empty() && options.first_rank <= 0)
+    name_cause(folder, end.culprit, options.train.json);
   if (!end.run_folder.empty())
     std::cerr << left_behind(end.run_folder, resume_command(launched_by(options), options.train, end.run_folder));
   return end.exit_code;

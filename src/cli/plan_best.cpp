@@ -57,13 +57,13 @@ std::string proof_in_words(const BestPlan& best, Objective objective, const std:
                          : fmt::format("; no plan needs less than {}: a gap of at most {:.2g} %",
                                        amount(answer.lower_bound), 100 * gap);
   const bool is_other = plan.objective > answer.best->objective * (1 + kRounding);
-  if (is_other)
-    text += fmt::format("; the formula's best plan, {}, {}", amount(answer.best->objective),
-                        !best.answer_fits                ? "does not fit into the devices' memory"
-                        : objective == Objective::memory ? "needs more memory in the simulation"
-                                                         : "is slower in the simulation");
-  const std::string orders = fmt::format("; for stages on consecutive devices in one of {} orders", best.orders);
-  return fmt::format("{} ({}{}{})\n", text, is_other ? "which is " : "", answer.proof, best.orders == 1 ? "" : orders);
+  std::string proof = answer.proof;
+  if (best.orders > 1) proof += fmt::format("; for stages on consecutive devices in one of {} orders", best.orders);
+  if (!is_other) return fmt::format("{} ({})\n", text, proof);
+  return fmt::format("{}; the formula's best plan, {} ({}), {}\n", text, amount(answer.best->objective), proof,
+                     !best.answer_fits                ? "does not fit into the devices' memory"
+                     : objective == Objective::memory ? "needs more memory in the simulation"
+                                                      : "is slower in the simulation");
 }
 
 /// States how much of the devices' memory the plan needs. `cluster`: its devices.

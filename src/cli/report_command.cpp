@@ -35,20 +35,44 @@ static bool add_timelines(const fs::path& folder, ExperimentResult& result) {
   return true;
 }
 
+/// Returns the newest complete checkpoint of a run folder; nullopt if there is none that can be read.
+static std::optional<FoundCheckpoint> newest_checkpoint(const fs::path& run) {
+  try {
+    std::vector<FoundCheckpoint> found = find_checkpoints(run / kCheckpointFolder);
+    std::erase_if(found, [](const FoundCheckpoint& one) { return !one.index; });
+    if (!found.empty()) return std::move(found.back());
+  } catch (const Error& error) {
+    if (error.blame() != Blame::user) throw;  // the run wrote no checkpoints
+  }
+  return std::nullopt;
+}
+
+/// Adds the row of a run that wrote no result. Returns false if the run has one, or left no record of a step.
+static bool add_row_from_records(const fs::path& folder, ExperimentResult& result) {
+  if (!result.rows.empty()) return false;
+  std::optional<RunResult> row = row_from_records(folder);
+  if (!row) return false;
+  if (const auto newest = newest_checkpoint(folder)) row->checkpoints = CheckpointReport{.newest_step = newest->step};
+  result.rows.push_back(std::move(*row));
+  return true;
+}
+
 void name_cause(const std::filesystem::path& folder, const std::string& cause, const std::filesystem::path& json) {
   const fs::path run = folder / "run.json";
   try {
     nlohmann::json written = read_json_file(run);
     ExperimentResult result = from_json(written, run.string());
+    const bool killed = add_row_from_records(folder, result);
     if (result.rows.size() != 1 || result.rows.front().status != RunStatus::failed) return;
     std::string& reason = result.rows.front().reason;
-    reason = cause + (reason.empty() ? "" : "; ") + reason;
+    reason = killed || reason.empty() ? cause : cause + "; " + reason;
+    if (killed) written = to_json(result);
     written.at("rows").at(0).at("reason") = reason;
     add_timelines(folder, result);
     write_file_atomically(run, written.dump(1) + "\n");  // laid out as the run wrote it
     write_file_atomically(folder / "report.html",
                           html_report({&result, folder.string(), earlier_steps(folder, result)}));
-    if (!json.empty()) {  // last: a copy that cannot be read leaves the folder as it should be
+    if (!json.empty() && fs::exists(json)) {  // last: a copy that cannot be read leaves the folder as it should be
       nlohmann::json copy = read_json_file(json);
       copy.at("rows").at(0).at("reason") = reason;
       write_json_file(json, copy);
@@ -80,21 +104,10 @@ std::unique_ptr<FolderRead> read_run(const fs::path& folder) {
   auto read = std::make_unique<FolderRead>();
   read->result = from_json(written, run.string());
   read->status = written.value("status", "finished");
+  if (read->status != "finished") add_row_from_records(folder, read->result);
   read->traced = add_timelines(folder, read->result);
   read->reported = {&read->result, folder.string(), earlier_steps(folder, read->result)};
   return read;
-}
-
-/// Returns the newest complete checkpoint of a run folder; nullopt if there is none that can be read.
-std::optional<FoundCheckpoint> newest_checkpoint(const fs::path& run) {
-  try {
-    std::vector<FoundCheckpoint> found = find_checkpoints(run / kCheckpointFolder);
-    std::erase_if(found, [](const FoundCheckpoint& one) { return !one.index; });
-    if (!found.empty()) return std::move(found.back());
-  } catch (const Error& error) {
-    if (error.blame() != Blame::user) throw;  // the run wrote no checkpoints
-  }
-  return std::nullopt;
 }
 
 /// Says what the report lacks, for the folder `name` ("": there is only one).
@@ -105,6 +118,9 @@ std::string lacks(const FolderRead& read, const std::string& name) {
         "this run is not finished: {}its run.json says \"{}\"; if it was killed, the report has what it "
         "had written\n",
         name, read.status);
+  }
+  const std::vector<RunResult>& rows = read.result.rows;
+  if (read.status != "finished" || (rows.size() == 1 && rows.front().status != RunStatus::ok)) {
     if (const auto newest = newest_checkpoint(read.reported.folder))
       text += fmt::format("{}the newest complete checkpoint is of step {}; to go on, train with --resume {}\n", name,
                           newest->step, shell_quoted(read.reported.folder));

@@ -21,6 +21,7 @@
 #include "experiment/batches.h"
 #include "experiment/make_plan.h"
 #include "experiment/run_device.h"
+#include "plan/named.h"
 #include "plan/strategies.h"
 #include "plan/strategy.h"
 #include "report/run_json.h"
@@ -39,11 +40,15 @@ fs::path words_file(const StudyTraining& training) {
   return training.folder.parent_path() / (training.folder.filename().string() + ".command.json");
 }
 
-ExperimentOptions options_of(const StudyRun& run, const StudyInputs& inputs, const std::vector<std::string>& more) {
+/// `more`: settings of a trial. `job`: null, or the row whose global batch follows from its data degree.
+ExperimentOptions options_of(const StudyRun& run, const StudyInputs& inputs, const std::vector<std::string>& more,
+                             const Job* job = nullptr) {
   ExperimentOptions options;
   options.experiment = fs::weakly_canonical(run.experiment);  // the same words from every working folder
   options.set = run.settings(inputs.size);
   options.set.insert(options.set.end(), more.begin(), more.end());
+  if (job && run.batch_per_worker > 0)
+    options.set.push_back(fmt::format("batch={}", run.batch_per_worker * data_degree(job->strategy, job->devices)));
   if (inputs.data_dir) options.data_dir = fs::weakly_canonical(*inputs.data_dir);
   return options;
 }
@@ -100,17 +105,19 @@ void set_work(StudyTraining& training, const StudyRun& run, const RunSpec& spec,
   training.parallel = modelled ? 1 : std::clamp(at_once, 1, training.job.devices);
 }
 
-void list_trainings(PreparedRun& prepared, const StudyInputs& inputs, const RunSpec& spec, const TaskData& data) {
+void list_trainings(PreparedRun& prepared, const StudyInputs& inputs, const TaskData& data) {
   const StudyRun& run = *prepared.run;
   const fs::path folder = inputs.folder / run.name;
   prepared.probe = first_words({}, options_of(run, inputs, {}));
   const std::vector<int64_t>& seeds = prepared.seeds;
-  for (const Job& job : prepared.jobs) {
-    StudyTraining row{.job = job,
-                      .words = with_plan(first_words(run.cluster, options_of(run, inputs, {})), job),
-                      .folder = folder / job.folder};
+  for (size_t k = 0; k < prepared.jobs.size(); ++k) {
+    const Job& job = prepared.jobs[k];
+    const ExperimentOptions options = options_of(run, inputs, {}, prepared.ruled_out[k] ? nullptr : &job);
+    StudyTraining row{
+        .job = job, .words = with_plan(first_words(run.cluster, options), job), .folder = folder / job.folder};
     row.job.label = fmt::format("{}: {}", run.name, job.label);
-    set_work(row, run, spec, data);
+    row.generated_data = prepared.header.generated_data;
+    set_work(row, run, RunSpec{options.read()}, data);
     if (seeds.empty()) prepared.rows.push_back(row);
     for (const int64_t seed : seeds) {
       prepared.rows.push_back(row);
@@ -123,19 +130,36 @@ void list_trainings(PreparedRun& prepared, const StudyInputs& inputs, const RunS
     if (!run.tuning) continue;
     std::vector<std::string> more = run.tuning->set;
     more.emplace_back("");
-    for (size_t k = 0; k < run.tuning->values.size(); ++k) {
-      const std::string& value = run.tuning->values[k];
+    for (size_t v = 0; v < run.tuning->values.size(); ++v) {
+      const std::string& value = run.tuning->values[v];
       more.back() = fmt::format("{}={}", run.tuning->key, value);
-      const ExperimentOptions options = options_of(run, inputs, more);
+      const ExperimentOptions tried = options_of(run, inputs, more, prepared.ruled_out[k] ? nullptr : &job);
       StudyTraining trial{.job = row.job,
-                          .words = with_plan(first_words(run.cluster, options), job),
-                          .folder = folder / "trials" / fmt::format("{}-{}", job.folder, k + 1),
-                          .value = value};
+                          .words = with_plan(first_words(run.cluster, tried), job),
+                          .folder = folder / "trials" / fmt::format("{}-{}", job.folder, v + 1),
+                          .value = value,
+                          .generated_data = row.generated_data};
       if (!seeds.empty()) trial.words = with_seed(std::move(trial.words), seeds.front());
       trial.job.label += fmt::format(", {}={}", run.tuning->key, value);
-      set_work(trial, run, RunSpec{options.read()}, data);
+      set_work(trial, run, RunSpec{tried.read()}, data);
       prepared.trials.push_back(trial);
     }
+  }
+}
+
+/// A row that cannot be trained, with the global batch that it would have; nullopt: it can.
+std::optional<RunResult> ruled_out_in(const StudyRun& run, const StudyInputs& inputs, const Job& job,
+                                      const RunSpec& spec, const Model& model, const TaskData& data) {
+  if (run.batch_per_worker == 0) return ruled_out(job, spec, model, data, cluster_of(spec, job.devices));
+  if (is_plan_file(job.strategy) || is_update_policy(job.strategy))
+    fail_user({run.name, "batch_per_worker", fmt::format("\"{}\" is not a strategy of one replica", job.strategy),
+               "name strategies such as data or hybrid:tensor, or leave batch_per_worker out"});
+  try {
+    const RunSpec own{options_of(run, inputs, {}, &job).read()};
+    check_batch(own, data);
+    return ruled_out(job, own, model, data, cluster_of(own, job.devices));
+  } catch (const Error& error) {
+    return row_without_run(job, RunStatus::skipped, first_line(error));
   }
 }
 
@@ -151,11 +175,12 @@ PreparedRun prepare_run(const StudyRun& run, const StudyInputs& inputs) {
     const Model model = build_model(spec, data);
     prepared.jobs = list_jobs(spec, model, /*to_run=*/true);
     for (const Job& job : prepared.jobs)
-      prepared.ruled_out.push_back(ruled_out(job, spec, model, data, cluster_of(spec, job.devices)));
+      prepared.ruled_out.push_back(ruled_out_in(run, inputs, job, spec, model, data));
     prepared.header = experiment_header(spec, data, with_initial_weights(spec, model));
+    if (run.batch_per_worker > 0) prepared.header.batch = 0;  // each row has its own
     prepared.time_limit = spec.time_limit;
     prepared.batch = spec.batch;
-    list_trainings(prepared, inputs, spec, data);
+    list_trainings(prepared, inputs, data);
   } catch (const std::exception& error) {
     prepared.problem = first_line(error);
   }
@@ -170,7 +195,7 @@ std::optional<RunResult> kept_row(const StudyTraining& training) {
     const json content = read_json_file(file);
     if (content.value("status", "") != "finished") return std::nullopt;
     const ExperimentResult result = from_json(content, file.string());
-    if (result.rows.size() != 1) return std::nullopt;
+    if (result.rows.size() != 1 || result.generated_data != training.generated_data) return std::nullopt;
     const RunStatus status = result.rows.front().status;
     // A trial with a value that diverges would diverge again. Of a failed row the cause may be gone.
     const bool ended = status == RunStatus::ok || status == RunStatus::timed_out || status == RunStatus::does_not_fit ||

@@ -33,6 +33,7 @@ struct StudyTraining {
   double samples = 0;              ///< that it trains with
   double evaluated = 0;            ///< samples in its evaluations
   int parallel = 1;                ///< workers that compute at the same time
+  bool generated_data = false;     ///< the real ones are not here
 };
 
 /// A run of a study, ready to be trained.
@@ -53,8 +54,9 @@ struct PreparedRun {
 /// Reads the run's experiment, data and model, and lists its trainings. Errors become the run's problem.
 PreparedRun prepare_run(const StudyRun& run, const StudyInputs& inputs);
 
-/// Returns the row of a training that ended with the same words and the same texts of the files that they name;
-/// nullopt: there is none. Failed rows are trained again, failed trials are not.
+/// Returns the row of a training that ended with the same words and the same texts of the files that they name, and not
+/// with generated data if the real ones are here now; nullopt: there is none. Failed rows are trained again, failed
+/// trials are not.
 std::optional<RunResult> kept_row(const StudyTraining& training);
 
 /// Makes way for a training: a folder that is there is renamed, never removed. Notes the words for kept_row().

@@ -288,6 +288,15 @@ Plan named_plan(std::string_view name, const Model& model, const Cluster& cluste
   return plan;
 }
 
+int data_degree(std::string_view name, int devices) {
+  const std::string where = fmt::format("strategy {}", name);
+  const Strategy strategy = parse_strategy(name, where);
+  if (is_planned(strategy.name))
+    fail_user(
+        {where, "has no data degree of its own", "a planner chooses it for a given batch", "name another strategy"});
+  return degrees_of(strategy, look_up_strategy(strategy.name), devices, where).data;
+}
+
 Plan single_plan(const Model& model, int64_t batch) {
   return named_plan(single_strategy(), model, Cluster::uniform(1), batch, {});
 }

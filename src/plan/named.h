@@ -28,6 +28,10 @@ Plan uniform_plan(const Model& model, const Cluster& cluster, const Degrees& deg
 Plan named_plan(std::string_view name, const Model& model, const Cluster& cluster, int64_t batch,
                 const LayerSeconds& seconds, int micro_batches = 0);
 
+/// Returns the data degree of the plan that a strategy's text describes on so many devices. Errors (user): those of
+/// parse_strategy; a hybrid on fewer than 4 devices; a strategy whose plan a planner finds.
+int data_degree(std::string_view name, int devices);
+
 /// Returns the plan with all layers on one device.
 Plan single_plan(const Model& model, int64_t batch);
 

@@ -1,5 +1,6 @@
 #include "report/earlier_run.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "base/json_file.h"
 #include "base/text.h"
 #include "report/files.h"
+#include "train/result/repeats.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -93,6 +95,37 @@ EarlierRun rewind_metrics(const fs::path& run_folder, const GoesOnFrom& from, co
   });
   if (kept != text) write_file_atomically(file, kept);
   return earlier;
+}
+
+std::optional<RunResult> row_from_records(const fs::path& run_folder) {
+  const fs::path file = run_folder / "metrics.jsonl", plan = run_folder / "plan.json";
+  if (!fs::exists(file)) return std::nullopt;
+  EarlierRun records;
+  RunResult row;
+  std::vector<double> steps;
+  try {
+    for_each_line(read_file(file), {.step = std::numeric_limits<int64_t>::max()},
+                  [&](const json& line, std::string_view) {
+                    if (!add_record(line, {}, records) || line.value("kind", "") != "step") return;
+                    steps.push_back(number_from(line.at("step_seconds")));
+                    row.samples_per_second = number_from(line.at("samples_per_second"));
+                  });
+    if (fs::exists(plan)) {
+      const json written = read_json_file(plan);
+      row.strategy = row.plan = written.at("name").get<std::string>();
+      row.devices = written.at("devices").get<int>();
+    }
+  } catch (const json::exception& e) {
+    fail_user({run_folder.string(), "plan.json or metrics.jsonl is damaged", first_line(e), "train again"});
+  }
+  if (records.curve.empty()) return std::nullopt;
+  if (row.strategy.empty()) row.strategy = row.plan = "the run";
+  row.step_seconds = step_seconds_of(steps);
+  row.status = RunStatus::failed;
+  row.reason =
+      fmt::format("ended without a result after step {}: it was killed, or it still runs", records.curve.back().step);
+  add_earlier(records, row);
+  return row;
 }
 
 void keep_earlier_steps(const fs::path& checkpoint, const GoesOnFrom& from, const fs::path& run_folder) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,12 @@ struct GoesOnFrom {
 /// reading and writing.
 EarlierRun rewind_metrics(const std::filesystem::path& run_folder, const GoesOnFrom& from,
                           const std::vector<std::string>& metrics);
+
+/// Returns the row of a run that wrote no result, because its process was killed or still runs: the name of its plan,
+/// its curve, its evaluations and its steps' times, from the folder's plan.json and metrics.jsonl. The status is
+/// failed, and the reason says after which step. nullopt: the folder has no record of a step. Errors (user): a damaged
+/// file.
+std::optional<RunResult> row_from_records(const std::filesystem::path& run_folder);
 
 /// A run that resumes a checkpoint in another folder keeps the steps before it in this file: the lines of the earlier
 /// runs' metrics.jsonl, and a line for each time a run was resumed.

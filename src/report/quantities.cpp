@@ -29,6 +29,11 @@ Value peak_memory(const RunResult& row) {
   return static_cast<double>(peak);
 }
 
+Value samples_per_step(const RunResult& row) {
+  if (row.curve.empty() || row.curve.front().step < 1) return std::nullopt;
+  return double(row.curve.front().samples) / double(row.curve.front().step);  // before an epoch's last, shorter batch
+}
+
 Value training_seconds(const RunResult& row) {
   if (row.curve.empty() && row.evaluations.empty()) return std::nullopt;
   // Under an update policy an exchange may follow the last step.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <limits>
 
 #include "base/counted.h"
 #include "plan/strategies.h"
@@ -21,6 +22,20 @@ bool is_real(const RunResult& row) { return clock_of(row) == ReplicaReport().clo
 
 /// Returns true if the row's times can be compared with those of others.
 bool is_fair(const RunResult& row) { return row.status == RunStatus::ok && !row.oversubscribed; }
+
+/// Returns true if a step of one row has more samples than that of another, as when each worker has the same batch.
+/// The last batch of an epoch is shorter, so rows of different lengths differ a little.
+bool differ_in_batch(const std::vector<const RunResult*>& rows) {
+  constexpr double kSame = 1.2;
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  for (const RunResult* row : rows) {
+    const Value samples = is_fair(*row) ? samples_per_step(*row) : std::nullopt;
+    if (!samples) continue;
+    least = std::min(least, *samples);
+    most = std::max(most, *samples);
+  }
+  return most > kSame * least;
+}
 
 int64_t steps_of(const RunResult& row) { return row.curve.empty() ? 0 : row.curve.back().step; }
 
@@ -68,7 +83,9 @@ std::string by_how_much(const Verdict& verdict) {
   if (!verdict.next || verdict.next == verdict.single) return text;
   // Of rows that are too close to call, a factor to a row whose interval overlaps would promise too much.
   const bool lie_apart = verdict.pace(*verdict.fastest.front())->high < verdict.pace(*verdict.next)->low;
-  if (!verdict.measured || verdict.fastest.size() == 1 || lie_apart)
+  // Of predictions, a lead within their usual error is none.
+  const bool leads = verdict.pace(*verdict.next)->median > pace * (1 + kPredictionError);
+  if (verdict.fastest.size() == 1 || (verdict.measured ? lie_apart : leads))
     text += fmt::format("{} {}{:.2f} times as fast as the next, {}", text.empty() ? "," : " and", least,
                         verdict.pace(*verdict.next)->median / pace, row_name(*verdict.next));
   return text;
@@ -145,7 +162,12 @@ struct Evidence {
 Evidence evidence_of(const Verdict& verdict, const std::vector<const RunResult*>& decisive) {
   Evidence evidence;
   const RowPace first = *verdict.pace(*decisive.front()), last = *verdict.pace(*decisive.back());
-  if (decisive.size() < 2 || !is_real(*decisive.front()) || (!has_spread(first) && !has_spread(last))) return evidence;
+  if (decisive.size() < 2 || !is_real(*decisive.front())) return evidence;
+  if (!has_spread(first) && !has_spread(last)) {
+    evidence.doubts.emplace_back("each row ran once, so no spread is known");
+    evidence.advice = measure_again(decisive);
+    return evidence;
+  }
   const char* times = verdict.by_epochs ? "epochs" : "steps";
   int64_t steps = steps_of(*decisive.front());
   for (const RunResult* row : decisive) steps = std::min(steps, steps_of(*row));
@@ -257,8 +279,9 @@ bool too_close(const RowPace& a, const RowPace& b, bool measured) {
 Verdict verdict_of(const std::vector<const RunResult*>& rows, bool measured) {
   Verdict verdict;
   verdict.measured = measured;
-  verdict.by_epochs =
-      std::any_of(rows.begin(), rows.end(), [](const RunResult* row) { return row->replicas.has_value(); });
+  verdict.by_epochs = differ_in_batch(rows) || std::any_of(rows.begin(), rows.end(), [](const RunResult* row) {
+                        return row->replicas.has_value();
+                      });
   std::vector<const RunResult*> timed;
   for (const RunResult* row : rows) {
     if (!verdict.pace(*row)) continue;

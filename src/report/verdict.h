@@ -46,7 +46,7 @@ struct RowPace {
 /// The fastest of the rows of one clock.
 struct Verdict {
   bool measured = true;    ///< false: simulated, without intervals, with the error of predictions
-  bool by_epochs = false;  ///< replicas make steps of their own, so with them epochs are compared
+  bool by_epochs = false;  ///< of replicas, which make steps of their own, and of rows whose global batches differ
   /// The fastest row first, then the rows that are too close to it to call, from fast to slow. Empty: no row has a time
   /// that can be compared.
   std::vector<const RunResult*> fastest;

@@ -91,6 +91,11 @@ Value mean_staleness(const RunResult& row) {
 
 constexpr Quantity kQuantities[] = {
     {"devices", Kind::count, [](const Rows&, const RunResult& row) { return Value(row.devices); }},
+    {"batch", Kind::count,
+     [](const Rows&, const RunResult& row) {
+       const Value samples = samples_per_step(row);
+       return samples ? Value(std::round(*samples)) : std::nullopt;
+     }},
     {"time", Kind::seconds, [](const Rows&, const RunResult& row) { return training_seconds(row); }},
     {"time per step", Kind::seconds,
      [](const Rows&, const RunResult& row) {

@@ -52,6 +52,7 @@ StudyRun read_run(const ConfigTable& table, const fs::path& folder) {
     run.cluster = folder / table.require_string("cluster");
     check_file(table, "cluster", run.cluster);
   }
+  run.batch_per_worker = table.get_int("batch_per_worker", 0, 0);
   run.set = table.get_strings("set", {});
   run.quick = table.get_strings("quick", {});
   run.full = table.get_strings("full", {});

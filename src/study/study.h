@@ -28,6 +28,8 @@ struct StudyRun {
   std::filesystem::path experiment;
   std::filesystem::path cluster = {};  ///< rows train in modelled time on these machines; empty: as the experiment says
   std::vector<std::string> set = {};   ///< assignments as of --set, for every size
+  /// The global batch of a row is this times its data degree; 0: the experiment's batch, for all rows.
+  int64_t batch_per_worker = 0;
   std::vector<std::string> quick = {};  ///< further ones
   std::vector<std::string> full = {};
   /// Each row is trained with each of them, in the quick size with the first one. Empty: with the experiment's.

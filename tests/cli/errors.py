@@ -43,6 +43,7 @@ class Flags(CliTest):
                 ("train --epochs=5 e.toml", 'write --set length="5 epochs"'),
                 ("compare e.toml --lr 0.1", "write --set optimizer.learning_rate=0.1"),
                 ("train e.toml --batch-size", "write --set batch=N"),
+                ("train e.toml --output o", "write --out o"),
                 ("measure-epochs e.toml --batch-size 64", "write --batches 64"),
                 ("train e.toml --strategy 1f1b", "write --plan 1f1b"),
                 ("compare e.toml --strategy 1f1b", "write --strategies 1f1b"),
@@ -53,7 +54,7 @@ class Flags(CliTest):
                 ("plan best e.toml --gpus e.toml", "write --devices N"),
                 ("serve e.toml --gpus 2", "write --spawn 2"))], data=False)
         self.all_refused([(["train", "e.toml", "--set", given], [f"--set: {given}", "write --set " + says]) for given, says in (
-                ("lr=0.1", "optimizer.learning_rate=0.1"), ("epochs=3", 'length="3 epochs"'), ("batch_size=64", "batch=64"))], data=False)
+                ("lr=0.1", "optimizer.learning_rate=0.1"), ("epochs=3", 'length="3 epochs"'), ("steps=4", 'length="4 steps"'), ("batch_size=64", "batch=64"))], data=False)
         self.trireme("train", "e.toml", "--set", 'optimizer={kind="sgd",learning_rate=0.01}', "--steps", "1", "--out", "o")  # its own table
         self.assertNotIn("write", self.refused("doctor", "--gpus", "2", data=False))
         self.refused("simulate", "e.toml", "--epochs", "nowhere.json", data=False, says=["nowhere.json"])  # a flag that exists

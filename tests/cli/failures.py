@@ -81,6 +81,14 @@ class Failures(CliTest):
         self.assertRegex(said[-3], r"^trireme: rank 0 was ended by signal 9 \(Killed\) in step \d+, ")
         self.assertIn("after step 3", said[-2])
         self.assertIn("to resume: trireme launch -n 2 --no-bind train e.toml", said[-1])
+        run = self.json("o", "run.json")
+        row = run["rows"][0]
+        self.assertEqual((run["status"], run["experiment"], row["status"], row["strategy"]), ("finished", "small", "failed", "data"))
+        self.assertRegex(row["reason"], r"^rank 0 was ended by signal 9 \(Killed\) in step \d+")
+        self.assertGreater(row["curve"][-1]["step"], 2)
+        out, _ = self.trireme("report", "o", data=False)
+        for words in ("data on 2 devices: failed: rank 0 was ended by signal 9", "--resume"):
+            self.assertIn(words, " ".join(out.split()))
 
     def test_one_rank_receives_a_signal_to_end(self):
         """A signal that the launcher did not send ends one rank."""

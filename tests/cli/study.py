@@ -81,6 +81,17 @@ class Study(CliTest):
         out, _ = self.trireme("study", "./s.study.toml", "--out", "o")
         self.assertIn("0 from earlier, 2 to train", out)
 
+    def test_rows_with_generated_data_are_trained_again_once_there_are_real_ones(self):
+        self.write("s.study.toml", RUNS + '[[parts]]\ntitle = "x"\nadvice = true\n')
+        self.trireme("study", "s.study.toml", "--out", "o", data=False)
+        self.assertTrue(self.run_of_row()["generated_data"])
+        out, _ = self.trireme("study", "s.study.toml", "--out", "o", data=False)
+        self.assertIn("2 from earlier, 0 to train", out)
+        self.environment["TRIREME_DATA"] = self.data
+        out, _ = self.trireme("study", "s.study.toml", "--out", "o", data=False)
+        self.assertIn("0 from earlier, 2 to train", out)
+        self.assertFalse(self.run_of_row()["generated_data"])
+
     def test_an_interrupted_row_is_trained_again(self):
         self.write("s.study.toml", RUNS + '[[parts]]\ntitle = "x"\nadvice = true\n')
         self.trireme("study", "s.study.toml", "--out", "o")
@@ -108,6 +119,21 @@ class Study(CliTest):
         self.assertIn("4 from earlier, 0 to train", out)
         out, _ = self.trireme("study", "s.study.toml", "--quick", "--dry-run", "--out", "o")
         self.assertIn("2 rows in 1 run; 2 from earlier, 0 to train", out)
+
+    def test_rows_with_a_batch_per_worker(self):
+        own = RUNS.replace('set = ["length=4 steps"]', 'batch_per_worker = 6\nset = ["length=4 steps", "devices=[1, 4]", '
+                           '"strategies=[\'data\', \'tensor\', \'hybrid:tensor\']"]')
+        self.write("s.study.toml", own + '[[parts]]\ntitle = "x"\ntable = ["batch", "time per step"]\nadvice = true\n')
+        self.trireme("study", "s.study.toml", "--out", "o")
+        shown = self.table("fixed")
+        batches = dict(zip(zip(shown["strategy"], shown["devices"]), shown["batch"]))
+        self.assertEqual({key: batches[key] for key in (("data", "1"), ("data", "4"), ("tensor", "4"), ("hybrid:tensor", "4"))},
+                         {("data", "1"): "6", ("data", "4"): "24", ("tensor", "4"): "6", ("hybrid:tensor", "4"): "12"})
+        curve = self.run_of_row("data-x4")["rows"][0]["curve"]
+        self.assertEqual([point["samples"] for point in curve], [24, 48, 72, 96])
+        self.write("s.study.toml", own.replace("hybrid:tensor", "local-sgd") + '[[parts]]\ntitle = "x"\nadvice = true\n')
+        out, _ = self.trireme("study", "s.study.toml", "--out", "p", code=1)
+        self.assertIn("batch_per_worker", out)
 
     def test_a_run_whose_key_is_wrong_is_listed(self):
         self.write("s.study.toml", STUDY.replace("optimizer.learning_rate", "optimizer.learning_rat"))

@@ -216,6 +216,20 @@ TEST(NamedPlan, KeysThatDoNotFit) {
                [] { make("data,speeds=1:99", 2, 4); });
 }
 
+TEST(NamedPlan, DataDegreesOfStrategies) {
+  EXPECT_EQ(data_degree("single", 1), 1);
+  EXPECT_EQ(data_degree("data", 8), 8);
+  EXPECT_EQ(data_degree("zero2,micro_batches=4", 8), 8);
+  EXPECT_EQ(data_degree("tensor", 8), 1);
+  EXPECT_EQ(data_degree("1f1b", 4), 1);
+  EXPECT_EQ(data_degree("hybrid:tensor", 8), 4);
+  EXPECT_EQ(data_degree("hybrid:pipeline", 16), 8);
+  EXPECT_EQ(data_degree("data=3,tensor=2,pipeline=2", 12), 3);
+  expect_error(Blame::user, {"strategy hybrid:tensor", "even number of at least 4"},
+               [] { data_degree("hybrid:tensor", 2); });
+  expect_error(Blame::user, {"strategy exact", "a planner chooses it"}, [] { data_degree("exact", 2); });
+}
+
 TEST(NamedPlan, Errors) {
   expect_error(Blame::user, {"\"xyz\"", "neither a known strategy nor a degree", "hybrid:tensor", "compression=bf16"},
                [] { make("xyz", 2); });

@@ -65,6 +65,13 @@ TEST(Verdict, NamesAFastestRowWhereIntervalsAreApart) {
              "because its steps and those of tensor on 2 devices overlap by less than 50 % (10th to 90th percentile);");
 }
 
+TEST(Verdict, OfPredictionsNamesNoLeadWithinTheirError) {
+  const ExperimentResult result = result_of(
+      {row_of("data", 2, 10, 10, 10), row_of("tensor", 2, 10.9, 10.9, 10.9), row_of("pipeline", 2, 11.5, 11.5, 11.5)});
+  const std::string text = join(sentences_of(verdict_of(pointers_to(result), /*measured=*/false), "real"), " ");
+  EXPECT_HAS(text, "Too close to call: data on 2 devices and tensor on 2 devices, 10.0 ms to 10.9 ms per step.");
+}
+
 TEST(Verdict, NamesNoFastestRowWhereIntervalsOverlap) {
   const std::string text = words_of(result_of({row_of("single", 1, 20, 19, 22), row_of("tensor", 2, 10.4, 9.6, 11.2),
                                                row_of("data", 2, 10, 9.5, 11), row_of("pipeline", 2, 15, 14, 16)}));
@@ -159,6 +166,14 @@ TEST(Verdict, OfRowsWithoutASpreadSaysNoOverlap) {
       "because it ran once (no spread is known), and its time is less than the epochs of data on 2 devices (10th");
 }
 
+TEST(Verdict, OfRowsThatAllRanOnceIsNotSure) {
+  ExperimentResult result = result_of({row_of("local-sgd", 2, 10, 9.5, 11), row_of("easgd", 2, 12, 11.8, 12.2)});
+  for (RunResult& row : result.rows) row.replicas = ReplicaReport{.replicas = 2};
+  EXPECT_HAS(words_of(result),
+             "The order is not sure: each row ran once, so no spread is known; measure again with a greater length or "
+             "with rows that take turns (--repeat 4) on an idle machine");
+}
+
 TEST(Verdict, ComparesEpochsOfReplicas) {
   ExperimentResult result = result_of({row_of("local-sgd", 2, 10, 9.5, 11), row_of("data", 2, 12, 11.8, 12.2)});
   result.rows[0].replicas = ReplicaReport{.replicas = 2};
@@ -200,6 +215,18 @@ TEST(Verdict, OfRepeatedRowsCountsTheSpreadBetweenRuns) {
   EXPECT_HAS(text, "Too close to call: data on 2 devices and local-sgd on 2 devices");
   EXPECT_HAS(text, "their epochs overlap by more than 50 % (10th to 90th percentile, and between runs);");
   EXPECT_HAS(text, "rows that take turns (--repeat 8)");
+}
+
+TEST(Verdict, ComparesEpochsOfRowsWhoseBatchesDiffer) {
+  ExperimentResult result = result_of({row_of("single", 1, 20, 19, 22), row_of("data", 2, 24, 23, 25)});
+  for (RunResult& row : result.rows) row.curve.insert(row.curve.begin(), {200, 25'600, 100, 0.7});
+  EXPECT_HAS(words_of(result), "Fastest: single on 1 device, 20.0 ms per step");
+  for (CurvePoint& point : result.rows[1].curve) point.samples *= 2;
+  result.rows[1].epoch_seconds = 12;
+  const std::string text = words_of(result);
+  EXPECT_HAS(text, "Fastest: data on 2 devices, 12.0 s per epoch, 1.67 times as fast as one device");
+  result.rows[0].status = RunStatus::failed;  // it has no time to compare
+  EXPECT_HAS(words_of(result), "data on 2 devices, 24.0 ms per step");
 }
 
 TEST(Verdict, NamesFourRowsAndCountsMore) {
