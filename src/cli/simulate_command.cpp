@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/cores.h"
+#include "base/counted.h"
 #include "base/json_file.h"
 #include "base/text.h"
 #include "cli/commands.h"
@@ -64,6 +66,14 @@ void project_to_target(const Experiment& experiment, const Epochs& epochs, int64
   if (row.price_per_epoch) row.price_to_target = *epochs.value * *row.price_per_epoch;
 }
 
+/// Says of a row for this machine that its workers share cores; the simulator divides the cores among them.
+void note_shared_cores(const RunSpec& experiment, RunResult& row) {
+  const int busy = row.devices * experiment.threads, there = int(usable_cores().size());
+  if (row.status != RunStatus::ok || experiment.device != c10::DeviceType::CPU || busy <= there) return;
+  row.warnings.push_back(fmt::format("{} {} share {}, which is simulated", busy,
+                                     experiment.threads == 1 ? "workers" : "threads", counted(there, "core")));
+}
+
 }  // namespace
 
 int run_simulate(const SimulateOptions& options) {
@@ -97,6 +107,7 @@ int run_simulate(const SimulateOptions& options) {
                    : simulated_row(job, experiment, model, data, predictions,
                                    options.experiment.out.has_value() || !options.json.empty());
       }));
+      if (options.prediction.cluster.empty()) note_shared_cores(experiment, result.rows.back());
       if (epochs) project_to_target(experiment, *epochs, data.train->size(), result.rows.back());
     }
   });

@@ -1,5 +1,6 @@
 """Predictions: `simulate`, `compare` with predicted and measured values, and `plan best`."""
 import json
+import os
 import re
 
 from support import CliTest
@@ -78,6 +79,12 @@ class Predictions(CliTest):
         self.assertIn("not known (no batch beyond 64 was tried)", out)
         self.refused(*flags, "--epochs", "some", says=["--epochs", "some"])
         self.refused(*flags, "--epochs", "noise=2000", says=["--epochs", "least=12"])
+
+    def test_workers_that_share_cores_are_named(self):
+        cores = len(os.sched_getaffinity(0))
+        out, _ = self.trireme("simulate", "e.toml", "--strategies", "data", "--devices", f"1,{2 * cores}", "--set", f"batch={2 * cores}")
+        self.assertIn(f"[1] {2 * cores} workers share {cores} core", " ".join(out.split()))
+        self.assertEqual(out.count("[1]"), 2, out)  # the row's mark and the note
 
     def test_simulate_refuses(self):
         self.refused("simulate", "e.toml", "--cluster", "c.toml", "--profile", "p.json", says=["--cluster", "leave one of them out"])
