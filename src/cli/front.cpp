@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace {
@@ -46,7 +46,7 @@ std::optional<int> print_page(const std::filesystem::path& file) {
   errno = 0;
   std::cout << page.rdbuf() << std::flush;
   if (std::cout) return 0;
-  std::cerr << "trireme: standard output: cannot be written: " << std::strerror(errno)
+  std::cerr << "trireme: standard output: cannot be written: " << std::generic_category().message(errno)
             << "; free some space or write to a file on another disk\n";
   return kNotWritten;
 }
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
     if (const std::optional<int> code = print_page(folder / "help" / page)) return *code;
   const std::string program = folder / "trireme";
   ::execv(program.c_str(), argv);
-  std::cerr << "trireme: " << program << ": cannot be started: " << std::strerror(errno)
+  std::cerr << "trireme: " << program << ": cannot be started: " << std::generic_category().message(errno)
             << "; build or install Trireme again\n";
   return kNotStarted;
 }

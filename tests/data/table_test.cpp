@@ -127,7 +127,8 @@ TEST(TableEncoder, AValueThatIsNoNumberAmongNumbersIsAnErrorAndNoWord) {
            {"5 m", "\"5 m\""},
            {"N/A", "\"N/A\""},
            {std::string(500, 'w'), "\"" + std::string(60, 'w') + "...\""}}) {
-    EXPECT_THAT(error_of([&] { learn(parse_csv(nine_numbers_and(value), "t.csv")); }),
+    const std::string table = nine_numbers_and(value);
+    EXPECT_THAT(error_of([&] { learn(parse_csv(table, "t.csv")); }),
                 AllOf(HasSubstr("t.csv:7:1: " + named + " in column \"x\""),
                       HasSubstr("9 of its 10 values are finite numbers"), HasSubstr("columns.\"x\" = \"categorical\""),
                       HasSubstr("missing = ["), HasSubstr("on_error = \"skip\"")));
