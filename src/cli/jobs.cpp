@@ -84,6 +84,8 @@ RunResult row_without_run(const Job& job, RunStatus status, std::string reason) 
   name_row(job, row);
   row.status = status;
   row.reason = std::move(reason);
+  const std::string named = fmt::format("strategy {}: ", job.strategy);
+  if (row.reason.starts_with(named)) row.reason.erase(0, named.size());  // the row shows the name
   return row;
 }
 
@@ -106,7 +108,6 @@ std::optional<RunResult> ruled_out(const Job& job, const RunSpec& experiment, co
                                    const Cluster& cluster) {
   // Plan files are validated already. The planner reports the errors of its plans.
   if (is_plan_file(job.strategy) || is_planned(job.strategy)) return std::nullopt;
-  const std::string where = fmt::format("strategy {}", job.strategy);
   try {
     if (is_update_policy(job.strategy)) {
       plan_with_agreement(job.strategy, experiment, model, job.devices);
@@ -115,13 +116,11 @@ std::optional<RunResult> ruled_out(const Job& job, const RunSpec& experiment, co
     const Plan plan = named_plan(job.strategy, model, cluster, experiment.batch, {}, experiment.micro_batches);
     // A named strategy's stages are in order, so its ranks do not wait for each other in a circle. On thousands of
     // devices that check takes as long as the simulation.
-    check_compiles(plan, experiment, model, where, plan.devices <= kMaxDevices);
+    check_compiles(plan, experiment, model, fmt::format("strategy {}", job.strategy), plan.devices <= kMaxDevices);
     check_shapes(experiment, model, data, plan);
     return std::nullopt;
   } catch (const Error& error) {
-    std::string reason = first_line(error);
-    if (reason.starts_with(where + ": ")) reason.erase(0, where.size() + 2);  // the row shows the name
-    return row_without_run(job, RunStatus::skipped, reason);
+    return row_without_run(job, RunStatus::skipped, first_line(error));
   }
 }
 

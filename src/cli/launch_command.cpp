@@ -242,20 +242,19 @@ void set_token_from_input() {
   ::setenv(kTokenVariable, token.c_str(), /*overwrite=*/1);
 }
 
-/// "; its log: runs/mnist/logs/rank-1.log". Empty if it has none.
-std::string log_of_culprit(const GroupEnd& end) {
-  const std::filesystem::path folder = end.written_folder.empty() ? end.run_folder : end.written_folder;
-  if (folder.empty() || !end.culprit_rank) return "";
-  const std::filesystem::path log = rank_log(folder, *end.culprit_rank);
+/// "; its log: runs/mnist/logs/rank-1.log". Empty if it has none. `folder`: of the run; empty: not known.
+std::string log_of(std::optional<int> rank, const std::string& folder) {
+  if (folder.empty() || !rank) return "";
+  const std::filesystem::path log = rank_log(folder, *rank);
   std::error_code ignored;
   return std::filesystem::exists(log, ignored) ? "; its log: " + log.string() : "";
 }
 
 int report(const LaunchOptions& options, const GroupEnd& end) {
   for (const std::string& operation : end.operations) std::cerr << "trireme: last operations: " << operation << "\n";
-  if (!end.culprit.empty()) std::cerr << "trireme: " << end.culprit << log_of_culprit(end) << "\n";
-  // A killed rank 0 has not written its result. Of the launches on several machines, that of rank 0 completes it.
   const std::string& folder = end.written_folder.empty() ? end.run_folder : end.written_folder;
+  if (!end.culprit.empty()) std::cerr << "trireme: " << end.culprit << log_of(end.culprit_rank, folder) << "\n";
+  // A killed rank 0 has not written its result. Of the launches on several machines, that of rank 0 completes it.
   if (!end.culprit.empty() && !folder.empty() && options.first_rank <= 0)
     name_cause(folder, end.culprit, options.train.json);
   if (!end.run_folder.empty())

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/json_file.h"
-#include "checkpoint/checkpoint_folder.h"
 #include "cli/commands.h"
 #include "cli/launch_hosts.h"
+#include "cli/left_behind.h"
 #include "cli/trace_reader.h"
 #include "report/earlier_run.h"
 #include "report/html.h"
@@ -35,24 +35,12 @@ static bool add_timelines(const fs::path& folder, ExperimentResult& result) {
   return true;
 }
 
-/// Returns the newest complete checkpoint of a run folder; nullopt if there is none that can be read.
-static std::optional<FoundCheckpoint> newest_checkpoint(const fs::path& run) {
-  try {
-    std::vector<FoundCheckpoint> found = find_checkpoints(run / kCheckpointFolder);
-    std::erase_if(found, [](const FoundCheckpoint& one) { return !one.index; });
-    if (!found.empty()) return std::move(found.back());
-  } catch (const Error& error) {
-    if (error.blame() != Blame::user) throw;  // the run wrote no checkpoints
-  }
-  return std::nullopt;
-}
-
 /// Adds the row of a run that wrote no result. Returns false if the run has one, or left no record of a step.
 static bool add_row_from_records(const fs::path& folder, ExperimentResult& result) {
   if (!result.rows.empty()) return false;
   std::optional<RunResult> row = row_from_records(folder);
   if (!row) return false;
-  if (const auto newest = newest_checkpoint(folder)) row->checkpoints = CheckpointReport{.newest_step = newest->step};
+  if (const auto newest = newest_complete(folder)) row->checkpoints = CheckpointReport{.newest_step = newest->step};
   result.rows.push_back(std::move(*row));
   return true;
 }
@@ -121,7 +109,7 @@ std::string lacks(const FolderRead& read, const std::string& name) {
   }
   const std::vector<RunResult>& rows = read.result.rows;
   if (read.status != "finished" || (rows.size() == 1 && rows.front().status != RunStatus::ok)) {
-    if (const auto newest = newest_checkpoint(read.reported.folder))
+    if (const auto newest = newest_complete(read.reported.folder))
       text += fmt::format("{}the newest complete checkpoint is of step {}; to go on, train with --resume {}\n", name,
                           newest->step, shell_quoted(read.reported.folder));
   }

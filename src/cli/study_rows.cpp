@@ -112,7 +112,8 @@ void list_trainings(PreparedRun& prepared, const StudyInputs& inputs, const Task
   const std::vector<int64_t>& seeds = prepared.seeds;
   for (size_t k = 0; k < prepared.jobs.size(); ++k) {
     const Job& job = prepared.jobs[k];
-    const ExperimentOptions options = options_of(run, inputs, {}, prepared.ruled_out[k] ? nullptr : &job);
+    const Job* trained = prepared.ruled_out[k] ? nullptr : &job;
+    const ExperimentOptions options = options_of(run, inputs, {}, trained);
     StudyTraining row{
         .job = job, .words = with_plan(first_words(run.cluster, options), job), .folder = folder / job.folder};
     row.job.label = fmt::format("{}: {}", run.name, job.label);
@@ -133,7 +134,7 @@ void list_trainings(PreparedRun& prepared, const StudyInputs& inputs, const Task
     for (size_t v = 0; v < run.tuning->values.size(); ++v) {
       const std::string& value = run.tuning->values[v];
       more.back() = fmt::format("{}={}", run.tuning->key, value);
-      const ExperimentOptions tried = options_of(run, inputs, more, prepared.ruled_out[k] ? nullptr : &job);
+      const ExperimentOptions tried = options_of(run, inputs, more, trained);
       StudyTraining trial{.job = row.job,
                           .words = with_plan(first_words(run.cluster, tried), job),
                           .folder = folder / "trials" / fmt::format("{}-{}", job.folder, v + 1),

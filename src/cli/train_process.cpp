@@ -346,11 +346,10 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
   show.on_folder = [&](const std::filesystem::path& folder) {
     if (resumption && !show.goes_on) keep_earlier_steps(resumption->path, begun_at, folder);
     checkpoints.folder = place_for_checkpoints(subject.experiment, folder, show.goes_on);
-    const std::filesystem::path logs = std::filesystem::absolute(rank_log(folder, 0)).parent_path();
     log_to_file(rank_log(folder, 0));
     log_to_files_only(log_header(*process, plan, subject.model));
     flight_recorder(process->world())->set_run_folder(folder.string());
-    broadcast_text(process->world(), logs.string());
+    broadcast_text(process->world(), std::filesystem::absolute(folder).string());
     if (elastic_group) append_record(*elastic_group, process->size(), plan.in_short(subject.model), begun_at.step);
   };
   show.on_end = log_to_files_only;
@@ -368,9 +367,9 @@ int work_along(const Member& member, const TrainSubject& subject) {
   const std::shared_ptr<ProcessRank>& process = member.process;
   const int rank = process->rank();
   const Plan plan = shared_plan(*process, member.options, subject);
-  const std::filesystem::path logs = broadcast_text(process->world(), "");
-  log_to_file(rank_log(logs.parent_path(), rank));
-  flight_recorder(process->world())->set_run_folder(logs.parent_path().string());
+  const std::string folder = broadcast_text(process->world(), "");
+  log_to_file(rank_log(folder, rank));
+  flight_recorder(process->world())->set_run_folder(folder);
   spdlog::info("{}", log_header(*process, plan, subject.model));
   run_follower_rank(subject.experiment, subject.model, subject.data, plan, process, interrupted_by_user());
   spdlog::info("rank {} has finished", rank);

@@ -99,7 +99,7 @@ EarlierRun rewind_metrics(const fs::path& run_folder, const GoesOnFrom& from, co
 
 std::optional<RunResult> row_from_records(const fs::path& run_folder) {
   const fs::path file = run_folder / "metrics.jsonl", plan = run_folder / "plan.json";
-  if (!fs::exists(file)) return std::nullopt;
+  if (!fs::exists(file) || !fs::exists(plan)) return std::nullopt;
   EarlierRun records;
   RunResult row;
   std::vector<double> steps;
@@ -110,16 +110,13 @@ std::optional<RunResult> row_from_records(const fs::path& run_folder) {
                     steps.push_back(number_from(line.at("step_seconds")));
                     row.samples_per_second = number_from(line.at("samples_per_second"));
                   });
-    if (fs::exists(plan)) {
-      const json written = read_json_file(plan);
-      row.strategy = row.plan = written.at("name").get<std::string>();
-      row.devices = written.at("devices").get<int>();
-    }
+    const json written = read_json_file(plan);
+    row.strategy = row.plan = written.at("name").get<std::string>();
+    row.devices = written.at("devices").get<int>() * written.value("replicas", 1);  // devices of one replica
   } catch (const json::exception& e) {
     fail_user({run_folder.string(), "plan.json or metrics.jsonl is damaged", first_line(e), "train again"});
   }
   if (records.curve.empty()) return std::nullopt;
-  if (row.strategy.empty()) row.strategy = row.plan = "the run";
   row.step_seconds = step_seconds_of(steps);
   row.status = RunStatus::failed;
   row.reason =

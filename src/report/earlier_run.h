@@ -30,8 +30,8 @@ EarlierRun rewind_metrics(const std::filesystem::path& run_folder, const GoesOnF
 
 /// Returns the row of a run that wrote no result, because its process was killed or still runs: the name of its plan,
 /// its curve, its evaluations and its steps' times, from the folder's plan.json and metrics.jsonl. The status is
-/// failed, and the reason says after which step. nullopt: the folder has no record of a step. Errors (user): a damaged
-/// file.
+/// failed, and the reason says after which step. nullopt: the folder has no plan, or no record of a step. Errors
+/// (user): a damaged file.
 std::optional<RunResult> row_from_records(const std::filesystem::path& run_folder);
 
 /// A run that resumes a checkpoint in another folder keeps the steps before it in this file: the lines of the earlier

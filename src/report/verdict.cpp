@@ -23,8 +23,8 @@ bool is_real(const RunResult& row) { return clock_of(row) == ReplicaReport().clo
 /// Returns true if the row's times can be compared with those of others.
 bool is_fair(const RunResult& row) { return row.status == RunStatus::ok && !row.oversubscribed; }
 
-/// Returns true if a step of one row has more samples than that of another, as when each worker has the same batch.
-/// The last batch of an epoch is shorter, so rows of different lengths differ a little.
+/// Returns true if a step of one row has more samples than that of another, as when each worker has a batch of its own.
+/// The numbers of a resumed row are means that contain the shorter last batches of epochs, so they differ a little.
 bool differ_in_batch(const std::vector<const RunResult*>& rows) {
   constexpr double kSame = 1.2;
   double least = std::numeric_limits<double>::infinity(), most = 0;

@@ -38,6 +38,26 @@ void write_steps(RunFolder& folder, int64_t first, int64_t last) {
   }
 }
 
+TEST(EarlierRun, MakesARowOfTheRecordsOfAKilledRun) {
+  TemporaryFolder root;
+  const fs::path path = root.path() / "run";
+  RunFolder folder(path);
+  EXPECT_FALSE(row_from_records(path)) << "nothing was written";
+  write_steps(folder, 1, 5);
+  EXPECT_FALSE(row_from_records(path)) << "the plan is not known";
+  folder.write_plan(R"({"name": "local-sgd", "devices": 2, "replicas": 3})");
+  const std::optional<RunResult> row = row_from_records(path);
+  ASSERT_TRUE(row);
+  EXPECT_EQ(row->strategy, "local-sgd");
+  EXPECT_EQ(row->devices, 6);
+  EXPECT_EQ(row->status, RunStatus::failed);
+  EXPECT_EQ(row->reason, "ended without a result after step 5: it was killed, or it still runs");
+  ASSERT_EQ(row->curve.size(), 5u);
+  EXPECT_EQ(row->curve.back().loss, loss_of(5));
+  ASSERT_EQ(row->evaluations.size(), 2u);
+  EXPECT_EQ(row->evaluations.back().step, 4);
+}
+
 TEST(EarlierRun, KeepsWhatIsNotTrainedAgain) {
   TemporaryFolder root;
   const fs::path path = root.path() / "run";

@@ -66,14 +66,15 @@ function blockTooltip({ block, stages }) {
   return stages > 1 ? [...lines, `stage ${block.stage}`] : lines;
 }
 
-/// The rows of the chosen number of devices; all, if they are few. The choice begins with that of the fastest row of several
-/// devices.
+/// The rows of the chosen number of devices; all, if they are few. The choice begins with that of the fastest row of
+/// several devices.
 function chosenBlocks() {
   const rows = shownRows().filter((r) => r.blocks.length), counts = deviceCounts.filter((n) => rows.some((r) => r.devices === n));
   const choice = document.getElementById("block-devices"), few = rows.length <= MOST_BARS || counts.length < 2;
   document.getElementById("block-choice").hidden = few;
   if (few) return rows;
-  const fastest = result.fastest.map((i) => result.rows[i]).find((r) => r.devices > 1), before = Number(choice.value) || (fastest ? fastest.devices : 0);
+  const fastest = result.fastest.map((i) => result.rows[i]).find((r) => r.devices > 1);
+  const before = Number(choice.value) || (fastest ? fastest.devices : 0);
   const now = counts.includes(before) ? before : counts[counts.length - 1];
   choice.replaceChildren(...counts.map((n) => Object.assign(element("option", "", `${n}`), { value: n, selected: n === now })));
   return rows.filter((r) => r.devices === now);

@@ -75,7 +75,8 @@ function drawTimeline(row, holder, end) {
   setTable(box.id, `Time of one step of ${row.label}, by kind of work`, ...timelineTable(row));
 }
 
-/// Fills the two lists of rows. At first: the fastest row of several devices, and the row after it if both have few workers.
+/// Fills the two lists of rows. At first: the fastest row of several devices, and the row after it if both have few
+/// workers.
 function fillTimelineChoices() {
   const rows = result.rows.filter((r) => hasTimeline(r) || hasSchedule(r) || r.timeline_left_out || r.schedule_left_out), first = document.getElementById("timeline-row"), second = document.getElementById("timeline-beside");
   const options = () => rows.map((r) => Object.assign(element("option", "", r.label), { value: r.index }));
