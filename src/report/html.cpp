@@ -58,8 +58,7 @@ bool both_have_curves(const Page& page) {
 /// two agreements, so curves depend on the policy and on the number of replicas.
 std::string about_curves(const Page& page) {
   const std::vector<RunResult>& rows = page.of_curves().rows;
-  const auto has_policy = [](const RunResult& row) { return row.replicas.has_value(); };
-  const bool all = !rows.empty() && std::all_of(rows.begin(), rows.end(), has_policy);
+  const bool all = !rows.empty() && std::all_of(rows.begin(), rows.end(), under_policy);
   const bool two = both_have_curves(page), differ = two && !page.changes->curve_settings.empty();
   std::string text;
   if (differ)

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiment/replica_spec.h"
+
 namespace trireme {
 
 std::string significant(double value) {
@@ -41,8 +43,10 @@ Value training_seconds(const RunResult& row) {
                   row.evaluations.empty() ? 0 : row.evaluations.back().seconds);
 }
 
-bool under_policies(const std::vector<RunResult>& rows) {
-  return std::any_of(rows.begin(), rows.end(), [](const RunResult& row) { return row.replicas.has_value(); });
+bool under_policy(const RunResult& row) {
+  return row.replicas || is_update_policy(row.strategy);  // a row that ended early may have no figures of replicas
 }
+
+bool under_policies(const std::vector<RunResult>& rows) { return std::any_of(rows.begin(), rows.end(), under_policy); }
 
 }  // namespace trireme

@@ -36,9 +36,10 @@ std::string percent(double share);                      ///< "98.7"
 std::string in_unit(double value, const Scale& scale);  ///< "9.2 ms" from seconds
 std::string time_text(double seconds);                  ///< in the unit that suits it: "9.2 ms"
 
-Value peak_memory(const RunResult& row);                  ///< bytes, of the device that needs most
-Value samples_per_step(const RunResult& row);             ///< the global batch; of all replicas
-Value training_seconds(const RunResult& row);             ///< of the whole run, without evaluations
+Value peak_memory(const RunResult& row);       ///< bytes, of the device that needs most
+Value samples_per_step(const RunResult& row);  ///< the global batch; of all replicas
+Value training_seconds(const RunResult& row);  ///< of the whole run, without evaluations
+bool under_policy(const RunResult& row);
 bool under_policies(const std::vector<RunResult>& rows);  ///< true if any row is under an update policy
 
 }  // namespace trireme

@@ -206,6 +206,16 @@ TEST(Html, ShowsTwoRunsSideBySide) {
   EXPECT_EQ(data.at("runs").at(1).at("folder"), "runs/<tuesday>");
 }
 
+TEST(Html, ClaimsNoEqualCurvesOfAPolicyThatEndedEarly) {
+  ExperimentResult result = sample_result();
+  result.rows = {result.rows[1]};
+  const std::string claim = "same seed gives the same curve under every ";
+  EXPECT_NE(html_report(result).find(claim), std::string::npos);
+  result.rows[0].strategy = "local-sgd";
+  result.rows[0].status = RunStatus::failed;
+  EXPECT_EQ(html_report(result).find(claim), std::string::npos);
+}
+
 TEST(Html, SaysOfTwoRunsWhetherTheirCurvesAgree) {
   const std::string same = " same seed gives the same curve under every plan",
                     not_recorded = "run.json does not record";
