@@ -318,6 +318,7 @@ class StudyTrainer {
   }
 
   void write() {
+    link_bases(result_.study->runs, result_.runs);
     write_file_atomically(inputs_.folder / "report.html", study_page(result_));
     write_json_file(inputs_.folder / "study.json", study_json(result_));
   }

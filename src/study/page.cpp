@@ -20,23 +20,47 @@ namespace {
 
 using nlohmann::json;
 
-/// Calls `visit` for each run that the part shows and that has rows.
-template <class Visit>
-void for_each_run(const StudyResult& result, const StudyPart& part, const Visit& visit) {
+/// What a part shows at one place: the rows of a run, or of all its runs together.
+struct Group {
+  size_t number;                        ///< among the runs; 0: all together
+  std::string name, title;              ///< of the run; empty: all together
+  const StudyRows* run_rows = nullptr;  ///< all rows of the run; nullptr: all together
+  std::vector<ShownRow> shown;
+};
+
+/// The groups of a part whose runs have rows.
+std::vector<Group> groups_of(const StudyResult& result, const StudyPart& part) {
+  std::vector<Group> groups;
   for (size_t k = 0; k < result.study->runs.size(); ++k) {
     const StudyRun& run = result.study->runs[k];
-    if (shows_run(part, run) && !result.runs[k].rows.result.rows.empty()) visit(k, run, result.runs[k].rows);
+    const StudyRows& rows = result.runs[k].rows;
+    if (!shows_run(part, run) || rows.result.rows.empty()) continue;
+    const std::vector<ShownRow> shown = shown_rows(part, run, rows);
+    if (!part.together) {
+      groups.push_back({k, run.name, run.title, &rows, shown});
+      continue;
+    }
+    if (groups.empty()) groups.push_back({.number = 0, .name = "", .title = "", .run_rows = nullptr, .shown = {}});
+    groups.front().shown.insert(groups.front().shown.end(), shown.begin(), shown.end());
   }
+  return groups;
 }
 
-std::string chart_box(size_t part, size_t run, size_t chart) { return fmt::format("chart-{}-{}-{}", part, run, chart); }
+/// What a screen reader says of a group's table or chart.
+std::string label_of(const StudyPart& part, const Group& group) {
+  return group.title.empty() ? part.title : fmt::format("{}: {}", part.title, group.title);
+}
 
-std::string charts_of(const StudyPart& part, size_t number, size_t run, const StudyRows& rows) {
+std::string chart_box(size_t part, const Group& group, size_t chart) {
+  return fmt::format("chart-{}-{}-{}", part, group.number, chart);
+}
+
+std::string charts_of(const StudyPart& part, size_t number, const Group& group) {
   std::string out;
   for (size_t c = 0; c < part.charts.size(); ++c)
     out += fmt::format("<div><h4 id=\"{0}-title\"></h4><div class=\"chart tall\" id=\"{0}\"></div></div>\n",
-                       chart_box(number, run, c));
-  const bool any = !part.charts.empty() && !shown_rows(part, rows).empty();
+                       chart_box(number, group, c));
+  const bool any = !part.charts.empty() && !group.shown.empty();
   return any ? "<div class=\"pair\">" + out + "</div>\n" : "";
 }
 
@@ -44,14 +68,14 @@ std::string part_section(const StudyResult& result, size_t number) {
   const StudyPart& part = result.study->parts[number];
   std::string out = fmt::format("<section id=\"part-{0}\" aria-labelledby=\"h-{0}\"><h2 id=\"h-{0}\">{1}</h2>\n{2}",
                                 number, html_escaped(part.title), paragraphs(part.text));
-  for_each_run(result, part, [&](size_t k, const StudyRun& run, const StudyRows& rows) {
-    const std::vector<Column> columns = part_table(part, run, rows);
-    if (columns.empty() && part.charts.empty() && !part.advice) return;
-    out += fmt::format("<h3>{}</h3>\n", html_escaped(run.title));
-    if (part.advice) out += "<div class=\"verdict\">" + paragraphs(advice_of(rows)) + "</div>\n";
-    out += charts_of(part, number, k, rows);
-    if (!columns.empty()) out += html_table(columns, fmt::format("{}: {}", part.title, run.title)) + "\n";
-  });
+  for (const Group& group : groups_of(result, part)) {
+    const std::vector<Column> columns = part_table(part, group.shown);
+    if (columns.empty() && part.charts.empty() && !part.advice) continue;
+    if (!group.title.empty()) out += fmt::format("<h3>{}</h3>\n", html_escaped(group.title));
+    if (part.advice) out += "<div class=\"verdict\">" + paragraphs(advice_of(*group.run_rows)) + "</div>\n";
+    out += charts_of(part, number, group);
+    if (!columns.empty()) out += html_table(columns, label_of(part, group)) + "\n";
+  }
   return out + "</section>\n";
 }
 
@@ -97,15 +121,14 @@ json charts_json(const StudyResult& result) {
   json charts = json::array();
   for (size_t p = 0; p < result.study->parts.size(); ++p) {
     const StudyPart& part = result.study->parts[p];
-    for_each_run(result, part, [&](size_t k, const StudyRun& run, const StudyRows& rows) {
-      if (shown_rows(part, rows).empty()) return;
-      for (size_t c = 0; c < part.charts.size(); ++c) {
-        json chart = chart_json(part, part.charts[c], run, rows);
-        chart["box"] = chart_box(p, k, c);
-        chart["run"] = run.title;
+    for (const Group& group : groups_of(result, part)) {
+      for (size_t c = 0; c < part.charts.size() && !group.shown.empty(); ++c) {
+        json chart = chart_json(part, part.charts[c], group.shown);
+        chart["box"] = chart_box(p, group, c);
+        chart["run"] = group.title.empty() ? part.title : group.title;
         charts.push_back(std::move(chart));
       }
-    });
+    }
   }
   return charts;
 }
@@ -163,14 +186,15 @@ json study_json(const StudyResult& result) {
   json parts = json::array(), runs = json::array();
   for (const StudyPart& part : result.study->parts) {
     json shown = json::array();
-    for_each_run(result, part, [&](size_t, const StudyRun& run, const StudyRows& rows) {
+    for (const Group& group : groups_of(result, part)) {
       json charts = json::array();
-      for (const StudyChart& chart : part.charts) charts.push_back(chart_json(part, chart, run, rows));
-      shown.push_back({{"run", run.name},
-                       {"table", table_json(part_table(part, run, rows))},
+      if (!group.shown.empty())
+        for (const StudyChart& chart : part.charts) charts.push_back(chart_json(part, chart, group.shown));
+      shown.push_back({{"run", group.name},
+                       {"table", table_json(part_table(part, group.shown))},
                        {"charts", std::move(charts)},
-                       {"advice", part.advice ? json(advice_of(rows)) : json::array()}});
-    });
+                       {"advice", part.advice ? json(advice_of(*group.run_rows)) : json::array()}});
+    }
     parts.push_back({{"title", part.title}, {"runs", std::move(shown)}});
   }
   for (size_t k = 0; k < result.runs.size(); ++k)
@@ -184,10 +208,10 @@ std::vector<std::string> study_answer(const StudyResult& result) {
   std::vector<std::string> lines;
   for (const StudyPart& part : result.study->parts)
     if (part.advice)
-      for_each_run(result, part, [&](size_t, const StudyRun& run, const StudyRows& rows) {
-        lines.push_back(run.title + ":");
-        for (const std::string& sentence : advice_of(rows)) lines.push_back("  " + sentence);
-      });
+      for (const Group& group : groups_of(result, part)) {
+        lines.push_back(group.title + ":");
+        for (const std::string& sentence : advice_of(*group.run_rows)) lines.push_back("  " + sentence);
+      }
   for (size_t k = 0; k < result.runs.size(); ++k)
     if (result.runs[k].rows.result.rows.empty())
       lines.push_back(fmt::format("{}: {}", result.study->runs[k].title, why_empty(result.runs[k])));

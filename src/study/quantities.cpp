@@ -16,7 +16,11 @@
 namespace trireme {
 namespace {
 
-using Rows = ExperimentResult;  // of one seed
+/// The rows of one seed.
+struct Rows {
+  const ExperimentResult& own;
+  const ExperimentResult* of_base_run = nullptr;  ///< rows on one device of another run; nullptr: none
+};
 
 enum class Kind { count, seconds, bytes, share, factor, money, metric, metric_difference, plain };
 
@@ -31,15 +35,22 @@ Value mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / double(values.size());
 }
 
-/// The row with which others are compared: one device of the same strategy, otherwise `single`, with the same clock.
-const RunResult* base_of(const Rows& rows, const RunResult& row) {
-  const RunResult* base = nullptr;
-  for (const RunResult& other : rows.rows) {
+/// A row on one device: of the same strategy, otherwise `single`, with the same clock.
+const RunResult* base_among(const std::vector<RunResult>& rows, const RunResult& row, bool any_strategy) {
+  const RunResult *base = nullptr, *first = nullptr;
+  for (const RunResult& other : rows) {
     if (other.devices != 1 || other.status != RunStatus::ok || clock_of(other) != clock_of(row)) continue;
     if (variant_name(other) == variant_name(row)) return &other;
     if (is_single(other.strategy)) base = &other;
+    if (!first) first = &other;
   }
-  return base;
+  return base || !any_strategy ? base : first;
+}
+
+/// The row with which a row is compared; nullptr: there is none.
+const RunResult* base_of(const Rows& rows, const RunResult& row) {
+  if (rows.of_base_run) return base_among(rows.of_base_run->rows, row, true);
+  return base_among(rows.own.rows, row, false);
 }
 
 /// `compare(base, own)` of a quantity of the row and of its base.
@@ -60,14 +71,14 @@ Value result_at(const std::optional<EvaluationPoint>& point) {
 
 Value final_result(const RunResult& row) { return result_at(row.test); }
 
-std::optional<MetricKind> metric_kind(const Rows& rows) {
+std::optional<MetricKind> metric_kind(const ExperimentResult& rows) {
   for (const RunResult& row : rows.rows)
     if (row.test && row.test->main()) return kind_of_metric(row.test->main()->name);
   return std::nullopt;
 }
 
 Value lost(const Rows& rows, const RunResult& row) {
-  const std::optional<MetricKind> kind = metric_kind(rows);
+  const std::optional<MetricKind> kind = metric_kind(rows.own);
   const double sign = kind && !kind->higher_is_better ? -1 : 1;
   const Value difference = against_base(rows, row, final_result, [](double base, double own) { return base - own; });
   return difference ? Value(sign * *difference) : std::nullopt;
@@ -147,7 +158,7 @@ const Quantity& find(std::string_view name) {
 }
 
 Value number_of(std::string_view name, const Rows& rows, size_t row) {
-  const RunResult& result = rows.rows[row];
+  const RunResult& result = rows.own.rows[row];
   constexpr std::string_view kOfWholeRuns[] = {"time", "time saved", "sent", "result", "lost", "loss"};
   const bool is_whole = std::find(std::begin(kOfWholeRuns), std::end(kOfWholeRuns), name) != std::end(kOfWholeRuns);
   if (is_whole && result.status != RunStatus::ok) return std::nullopt;  // it ended early
@@ -157,11 +168,12 @@ Value number_of(std::string_view name, const Rows& rows, size_t row) {
 /// By seed; empty if a seed lacks it.
 std::vector<double> numbers_of(std::string_view name, const StudyRows& rows, size_t row) {
   std::vector<double> numbers;
-  const auto add = [&](const Rows& of_seed) {
-    if (const Value number = number_of(name, of_seed, row)) numbers.push_back(*number);
+  const auto add = [&](const ExperimentResult& of_seed, size_t seed) {
+    const ExperimentResult* base = rows.bases.empty() ? nullptr : &rows.bases[std::min(seed, rows.bases.size() - 1)];
+    if (const Value number = number_of(name, {of_seed, base}, row)) numbers.push_back(*number);
   };
-  add(rows.result);
-  for (const Rows& of_seed : rows.more_seeds) add(of_seed);
+  add(rows.result, 0);
+  for (size_t k = 0; k < rows.more_seeds.size(); ++k) add(rows.more_seeds[k], k + 1);
   return numbers.size() == 1 + rows.more_seeds.size() ? numbers : std::vector<double>();
 }
 
@@ -172,6 +184,14 @@ std::string number_text(double value, const QuantityScale& scale) {
 }
 
 }  // namespace
+
+std::vector<ExperimentResult> rows_on_one_device(const StudyRows& rows) {
+  std::vector<ExperimentResult> bases{rows.result};
+  bases.insert(bases.end(), rows.more_seeds.begin(), rows.more_seeds.end());
+  for (ExperimentResult& of_seed : bases)
+    std::erase_if(of_seed.rows, [](const RunResult& row) { return row.devices != 1; });
+  return bases;
+}
 
 std::vector<std::string> quantity_names() {
   std::vector<std::string> names;

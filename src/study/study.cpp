@@ -60,6 +60,7 @@ StudyRun read_run(const ConfigTable& table, const fs::path& folder) {
   for (const int64_t seed : run.seeds)
     if (seed < 0 || std::count(run.seeds.begin(), run.seeds.end(), seed) > 1)
       table.fail("seeds", "must be different whole numbers of at least 0", "");
+  run.base = table.get_string("base", "");
   if (table.has("tune")) run.tuning = read_tuning(table.table("tune"));
   return run;
 }
@@ -110,6 +111,7 @@ StudyPart read_part(const ConfigTable& table, const std::vector<std::string>& ru
       table.fail("runs", fmt::format("\"{}\" is not a run of this study", run), "the runs are: " + join(runs));
   part.strategies = table.get_strings("strategies", {});
   part.devices = whole_numbers(table, "devices");
+  part.together = table.get_bool("together", false);
   part.table = table.get_strings("table", {});
   for (const std::string& name : part.table) check_quantity(table, "table", name);
   for (const ConfigTable& chart : table.tables("charts")) part.charts.push_back(read_chart(chart));
@@ -118,6 +120,8 @@ StudyPart read_part(const ConfigTable& table, const std::vector<std::string>& ru
   for (const PublishedNumber& number : part.published)
     if (std::find(part.table.begin(), part.table.end(), number.quantity) == part.table.end())
       table.fail("table", fmt::format("lacks \"{}\", which has a published number", number.quantity), "add it");
+  if (part.together && part.advice)
+    table.fail("advice", "is of one run each, and this part shows its runs together", "make a part of its own for it");
   if (part.text.empty() && part.table.empty() && part.charts.empty() && !part.advice)
     table.fail("title", "has nothing to show", "add text, table, charts or advice = true");
   return part;
@@ -160,6 +164,10 @@ Study read_study(const fs::path& file) {
   std::vector<std::string> names;
   for (const ConfigTable& run : table.tables("runs")) {
     study.runs.push_back(read_run(run, folder));
+    if (const std::string& base = study.runs.back().base;
+        !base.empty() && std::find(names.begin(), names.end(), base) == names.end())
+      run.fail("base", fmt::format("\"{}\" is not an earlier run of this study", base),
+               names.empty() ? "leave the key out" : "the earlier runs are: " + join(names));
     if (std::find(names.begin(), names.end(), study.runs.back().name) != names.end())
       run.fail("name", "another run has it", "choose another name");
     names.push_back(study.runs.back().name);

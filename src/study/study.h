@@ -34,6 +34,7 @@ struct StudyRun {
   std::vector<std::string> full = {};
   /// Each row is trained with each of them, in the quick size with the first one. Empty: with the experiment's.
   std::vector<int64_t> seeds = {};
+  std::string base = "";  ///< name of the run whose rows on one device are the base of this run's; empty: its own
   std::optional<Tuning> tuning = {};
 
   std::vector<std::string> settings(StudySize size) const;
@@ -60,13 +61,14 @@ struct StudyChart {
   std::string x, y;  ///< quantities; of `progress` x: "time", "epochs" or "samples", and y: "result" or "loss"
 };
 
-/// What the report shows, in this order: the text, a chart and a table for each run.
+/// What the report shows, in this order: the text, charts and a table for each run or for all together.
 struct StudyPart {
   std::string title;
   std::vector<std::string> text = {};
   std::vector<std::string> runs = {};        ///< names; empty: all
   std::vector<std::string> strategies = {};  ///< of the rows that are shown; empty: all
   std::vector<int> devices = {};             ///< of the rows that are shown; empty: all
+  bool together = false;                     ///< all runs in one table and one chart; false: each has its own
   std::vector<std::string> table = {};       ///< quantities, one column each; empty: no table
   std::vector<StudyChart> charts = {};
   std::vector<PublishedNumber> published = {};

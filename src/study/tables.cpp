@@ -29,15 +29,15 @@ bool is_of(const PublishedNumber& number, const StudyRun& run, const std::string
 }
 
 /// The numbers that the paper gives for this quantity, by row; empty: none.
-Numbers published_numbers(const StudyPart& part, const StudyRun& run, const StudyRows& rows,
-                          const std::vector<size_t>& shown, const std::string& quantity) {
+Numbers published_numbers(const StudyPart& part, const std::vector<ShownRow>& shown, const std::string& quantity) {
   Numbers numbers(shown.size());
   bool any = false;
   for (const PublishedNumber& number : part.published) {
-    if (!is_of(number, run, quantity)) continue;
     for (size_t k = 0; k < shown.size(); ++k) {
-      const RunResult& row = rows.result.rows[shown[k]];
-      if (variant_name(row) != number.strategy || (number.devices != 0 && row.devices != number.devices)) continue;
+      const RunResult& row = shown[k].result();
+      if (!is_of(number, *shown[k].run, quantity) || variant_name(row) != number.strategy ||
+          (number.devices != 0 && row.devices != number.devices))
+        continue;
       numbers[k] = number.value;
       any = true;
     }
@@ -45,20 +45,22 @@ Numbers published_numbers(const StudyPart& part, const StudyRun& run, const Stud
   return any ? numbers : Numbers{};
 }
 
-Column text_column(std::string title, const StudyRows& rows, const std::vector<size_t>& shown,
-                   const std::function<std::string(size_t)>& cell, bool numeric = false) {
+Column text_column(std::string title, const std::vector<ShownRow>& shown,
+                   const std::function<std::string(const ShownRow&)>& cell, bool numeric = false) {
   Column column{std::move(title), "", numeric, {}};
-  for (const size_t row : shown) column.cells.push_back(cell(row));
+  for (const ShownRow& row : shown) column.cells.push_back(cell(row));
   return column;
 }
 
 constexpr const char* kOk = "ok";
+constexpr const char* kNone = "–";  // in a cell
 
 /// Why a row did not end normally, and with which seed; "ok" if it did with each of them.
-std::string status_of(const StudyRows& rows, size_t row) {
+std::string status_of(const ShownRow& row) {
+  const StudyRows& rows = *row.rows;
   std::string text;
   const auto add = [&](const ExperimentResult& of_seed) {
-    const RunResult& result = of_seed.rows[row];
+    const RunResult& result = of_seed.rows[row.row];
     if (result.status == RunStatus::ok) return;
     text += text.empty() ? "" : "; ";
     if (!rows.more_seeds.empty()) text += fmt::format("seed {}: ", of_seed.seed);
@@ -72,42 +74,48 @@ std::string status_of(const StudyRows& rows, size_t row) {
 /// "learning_rate" of "optimizer.learning_rate".
 std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
-bool has_several(const StudyRows& rows, const std::vector<size_t>& shown) {
-  return std::any_of(shown.begin(), shown.end(), [&](size_t row) {
-    return rows.result.rows[row].devices != rows.result.rows[shown.front()].devices;
-  });
+bool has_several_counts(const std::vector<ShownRow>& shown) {
+  return std::any_of(shown.begin(), shown.end(),
+                     [&](const ShownRow& row) { return row.result().devices != shown.front().result().devices; });
+}
+
+bool has_several_runs(const std::vector<ShownRow>& shown) { return shown.front().run != shown.back().run; }
+
+std::optional<double> number_of(const std::string& quantity, const ShownRow& row) {
+  return quantity_of(quantity, *row.rows, row.row);
 }
 
 json axis_json(const std::string& quantity, const StudyRows& rows, const QuantityScale& scale) {
   return {{"title", title_of(quantity, rows)}, {"unit", scale.unit}, {"devices", quantity == "devices"}};
 }
 
-double largest_of(const std::string& quantity, const StudyRows& rows, const std::vector<size_t>& shown) {
+/// The scale of a quantity's largest number.
+QuantityScale scale_of_all(const std::string& quantity, const std::vector<ShownRow>& shown) {
   double largest = 0;
-  for (const size_t row : shown) largest = std::max(largest, std::abs(quantity_of(quantity, rows, row).value_or(0)));
-  return largest;
+  for (const ShownRow& row : shown) largest = std::max(largest, std::abs(number_of(quantity, row).value_or(0)));
+  return scale_of(quantity, *shown.front().rows, largest);
 }
 
 json set_json(const std::string& name, const std::string& variant, int devices, json points) {
   return {{"name", name}, {"variant", variant}, {"devices", devices}, {"points", std::move(points)}};
 }
 
-/// One set per strategy.
-json sets_of_rows(const StudyChart& chart, const StudyRows& rows, const std::vector<size_t>& shown,
-                  const QuantityScale& x_scale, const QuantityScale& y_scale) {
+/// One set per strategy, or per run where there are several.
+json sets_of_rows(const StudyChart& chart, const std::vector<ShownRow>& shown, const QuantityScale& x_scale,
+                  const QuantityScale& y_scale) {
+  const bool of_runs = has_several_runs(shown);
+  const auto set_of = [&](const ShownRow& row) { return of_runs ? row.run->title : variant_name(row.result()); };
   std::vector<std::string> names;
-  for (const size_t row : shown)
-    if (const std::string name = variant_name(rows.result.rows[row]);
-        std::find(names.begin(), names.end(), name) == names.end())
-      names.push_back(name);
+  for (const ShownRow& row : shown)
+    if (std::find(names.begin(), names.end(), set_of(row)) == names.end()) names.push_back(set_of(row));
   json sets = json::array();
   for (const std::string& name : names) {
     json points = json::array();
-    for (const size_t row : shown) {
-      if (variant_name(rows.result.rows[row]) != name) continue;
-      const auto x = quantity_of(chart.x, rows, row), y = quantity_of(chart.y, rows, row);
-      if (x && y)
-        points.push_back({{"x", *x / x_scale.size}, {"y", *y / y_scale.size}, {"of", row_name(rows.result.rows[row])}});
+    for (const ShownRow& row : shown) {
+      if (set_of(row) != name) continue;
+      const auto x = number_of(chart.x, row), y = number_of(chart.y, row);
+      const std::string of = of_runs ? fmt::format("{}, {}", name, row_name(row.result())) : row_name(row.result());
+      if (x && y) points.push_back({{"x", *x / x_scale.size}, {"y", *y / y_scale.size}, {"of", of}});
     }
     std::sort(points.begin(), points.end(), [](const json& a, const json& b) { return a["x"] < b["x"]; });
     if (!points.empty()) sets.push_back(set_json(name, name, 0, std::move(points)));
@@ -131,13 +139,15 @@ void add_published(const StudyPart& part, const StudyChart& chart, const StudyRu
 }
 
 /// One set per row: its evaluations.
-json progress_json(const StudyChart& chart, const StudyRows& rows, const std::vector<size_t>& shown) {
-  const bool of_time = chart.x == "time", several = has_several(rows, shown);
-  const QuantityScale x_scale = of_time ? scale_of("time", rows, largest_of("time", rows, shown)) : QuantityScale{},
-                      y_scale = scale_of(chart.y, rows, 1);
+json progress_json(const StudyChart& chart, const std::vector<ShownRow>& shown) {
+  const bool of_time = chart.x == "time", several_counts = has_several_counts(shown),
+             several_runs = has_several_runs(shown);
+  const StudyRows& first = *shown.front().rows;
+  const QuantityScale x_scale = of_time ? scale_of_all("time", shown) : QuantityScale{},
+                      y_scale = scale_of(chart.y, first, 1);
   json sets = json::array();
-  for (const size_t index : shown) {
-    const RunResult& row = rows.result.rows[index];
+  for (const ShownRow& one : shown) {
+    const RunResult& row = one.result();
     json points = json::array();
     for (const EvaluationPoint& point : row.evaluations) {
       const Metric* main = point.main();
@@ -148,11 +158,13 @@ json progress_json(const StudyChart& chart, const StudyRows& rows, const std::ve
       points.push_back(
           {{"x", x}, {"y", (chart.y == "result" ? main->value : point.loss) / y_scale.size}, {"of", row_name(row)}});
     }
-    const std::string name = variant_name(row);
-    if (!points.empty()) sets.push_back(set_json(several ? row_name(row) : name, name, row.devices, std::move(points)));
+    std::string name = several_counts ? row_name(row) : variant_name(row);
+    if (several_runs) name = fmt::format("{}, {}", one.run->title, name);
+    if (!points.empty())
+      sets.push_back(set_json(name, several_runs ? name : variant_name(row), row.devices, std::move(points)));
   }
   return {{"x", {{"title", of_time ? "time" : chart.x}, {"unit", x_scale.unit}, {"devices", false}}},
-          {"y", axis_json(chart.y, rows, y_scale)},
+          {"y", axis_json(chart.y, first, y_scale)},
           {"sets", std::move(sets)}};
 }
 
@@ -171,61 +183,73 @@ const RunResult* least(const StudyRows& rows, const std::function<std::optional<
 
 }  // namespace
 
+void link_bases(const std::vector<StudyRun>& runs, std::vector<StudyRunResult>& results) {
+  for (size_t k = 0; k < runs.size(); ++k) {
+    const auto base =
+        std::find_if(runs.begin(), runs.end(), [&](const StudyRun& run) { return run.name == runs[k].base; });
+    if (base != runs.end()) results[k].rows.bases = rows_on_one_device(results[size_t(base - runs.begin())].rows);
+  }
+}
+
 bool shows_run(const StudyPart& part, const StudyRun& run) { return is_among(part.runs, run.name); }
 
-std::vector<size_t> shown_rows(const StudyPart& part, const StudyRows& rows) {
-  std::vector<size_t> shown;
+std::vector<ShownRow> shown_rows(const StudyPart& part, const StudyRun& run, const StudyRows& rows) {
+  std::vector<ShownRow> shown;
   for (size_t k = 0; k < rows.result.rows.size(); ++k) {
     const RunResult& row = rows.result.rows[k];
     const bool strategy = is_among(part.strategies, variant_name(row)) || is_among(part.strategies, row.strategy);
-    if (strategy && is_among(part.devices, row.devices)) shown.push_back(k);
+    if (strategy && is_among(part.devices, row.devices)) shown.push_back({&run, &rows, k});
   }
   return shown;
 }
 
-std::vector<Column> part_table(const StudyPart& part, const StudyRun& run, const StudyRows& rows) {
-  const std::vector<size_t> shown = shown_rows(part, rows);
+std::vector<Column> part_table(const StudyPart& part, const std::vector<ShownRow>& shown) {
   if (part.table.empty() || shown.empty()) return {};
-  const auto& results = rows.result.rows;
-  std::vector<Column> columns{
-      text_column("strategy", rows, shown, [&](size_t row) { return variant_name(results[row]); })};
+  const StudyRows& first = *shown.front().rows;
+  std::vector<Column> columns;
+  if (has_several_runs(shown))
+    columns.push_back(text_column("run", shown, [](const ShownRow& row) { return row.run->title; }));
+  columns.push_back(text_column("strategy", shown, [](const ShownRow& row) { return variant_name(row.result()); }));
   const auto has = [&](const char* name) {
     return std::find(part.table.begin(), part.table.end(), name) != part.table.end();
   };
-  if (has_several(rows, shown) && !has("devices"))
+  if (has_several_counts(shown) && !has("devices"))
     columns.push_back(text_column(
-        "devices", rows, shown, [&](size_t row) { return fmt::format("{}", results[row].devices); }, true));
-  if (!rows.chosen.empty())
-    columns.push_back(text_column(last_part(run.tuning ? run.tuning->key : "chosen"), rows, shown,
-                                  [&](size_t row) { return rows.chosen[row]; }));
+        "devices", shown, [](const ShownRow& row) { return fmt::format("{}", row.result().devices); }, true));
+  const auto searched =
+      std::find_if(shown.begin(), shown.end(), [](const ShownRow& row) { return !row.rows->chosen.empty(); });
+  if (searched != shown.end())
+    columns.push_back(
+        text_column(last_part(searched->run->tuning ? searched->run->tuning->key : "chosen"), shown,
+                    [](const ShownRow& row) { return row.rows->chosen.empty() ? kNone : row.rows->chosen[row.row]; }));
   for (const std::string& quantity : part.table) {
     Numbers numbers, spreads;
-    for (const size_t row : shown) {
-      numbers.push_back(quantity_of(quantity, rows, row));
-      spreads.push_back(spread_of(quantity, rows, row));
+    for (const ShownRow& row : shown) {
+      numbers.push_back(number_of(quantity, row));
+      spreads.push_back(spread_of(quantity, *row.rows, row.row));
     }
-    columns.push_back(number_column(title_of(quantity, rows), quantity, rows, numbers, spreads));
-    if (const Numbers paper = published_numbers(part, run, rows, shown, quantity); !paper.empty())
-      columns.push_back(number_column(title_of(quantity, rows) + ", published", quantity, rows, paper));
+    columns.push_back(number_column(title_of(quantity, first), quantity, first, numbers, spreads));
+    if (const Numbers paper = published_numbers(part, shown, quantity); !paper.empty())
+      columns.push_back(number_column(title_of(quantity, first) + ", published", quantity, first, paper));
   }
-  Column status = text_column("status", rows, shown, [&](size_t row) { return status_of(rows, row); });
+  Column status = text_column("status", shown, status_of);
   if (std::any_of(status.cells.begin(), status.cells.end(), [](const std::string& cell) { return cell != kOk; }))
     columns.push_back(std::move(status));
   return columns;
 }
 
-json chart_json(const StudyPart& part, const StudyChart& chart, const StudyRun& run, const StudyRows& rows) {
-  const std::vector<size_t> shown = shown_rows(part, rows);
+json chart_json(const StudyPart& part, const StudyChart& chart, const std::vector<ShownRow>& shown) {
   json out;
   if (chart.kind == ChartKind::progress) {
-    out = progress_json(chart, rows, shown);
+    out = progress_json(chart, shown);
   } else {
-    const QuantityScale x_scale = scale_of(chart.x, rows, largest_of(chart.x, rows, shown)),
-                        y_scale = scale_of(chart.y, rows, largest_of(chart.y, rows, shown));
-    out = {{"x", axis_json(chart.x, rows, x_scale)},
-           {"y", axis_json(chart.y, rows, y_scale)},
-           {"sets", sets_of_rows(chart, rows, shown, x_scale, y_scale)}};
-    if (chart.x == "devices") add_published(part, chart, run, y_scale, out["sets"]);
+    const StudyRows& first = *shown.front().rows;
+    const QuantityScale x_scale = scale_of_all(chart.x, shown), y_scale = scale_of_all(chart.y, shown);
+    out = {{"x", axis_json(chart.x, first, x_scale)},
+           {"y", axis_json(chart.y, first, y_scale)},
+           {"sets", sets_of_rows(chart, shown, x_scale, y_scale)}};
+    if (chart.x == "devices" && !has_several_runs(shown))
+      add_published(part, chart, *shown.front().run, y_scale, out["sets"]);
   }
   out["kind"] = chart.kind == ChartKind::points ? "points" : "lines";
   out["title"] =

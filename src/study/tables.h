@@ -18,20 +18,33 @@ struct StudyRunResult {
   std::string folder = "";   ///< in the study's folder; it has the run's own report
 };
 
+/// A row that a part shows. The run and its rows must outlive it.
+struct ShownRow {
+  const StudyRun* run;
+  const StudyRows* rows;
+  size_t row;  ///< its index
+
+  const RunResult& result() const { return rows->result.rows[row]; }
+};
+
+/// Gives each run that names a base the rows on one device of that run. To be called again after rows were added.
+void link_bases(const std::vector<StudyRun>& runs, std::vector<StudyRunResult>& results);
+
 /// Returns true if the part shows rows of the run.
 bool shows_run(const StudyPart& part, const StudyRun& run);
 
-/// Returns the indices of the rows that the part shows.
-std::vector<size_t> shown_rows(const StudyPart& part, const StudyRows& rows);
+/// Returns the rows of the run that the part shows.
+std::vector<ShownRow> shown_rows(const StudyPart& part, const StudyRun& run, const StudyRows& rows);
 
-/// Returns the part's table of a run: columns that name the row, the value that was searched, one column per quantity,
-/// a column with the published numbers after it where there are any, and the reason of rows that did not end normally.
-/// Empty: the part has no table, or no row is shown.
-std::vector<Column> part_table(const StudyPart& part, const StudyRun& run, const StudyRows& rows);
+/// Returns the part's table of these rows: the run where there are several, columns that name the row, the value that
+/// was searched, one column per quantity, a column with the published numbers after it where there are any, and the
+/// reason of rows that did not end normally. Empty: the part has no table, or no row is shown.
+std::vector<Column> part_table(const StudyPart& part, const std::vector<ShownRow>& shown);
 
-/// Returns a chart of a run for html/study.js: title, axes, and sets of points. Published numbers of the chart's
-/// quantity are sets of their own where the x axis has devices.
-nlohmann::json chart_json(const StudyPart& part, const StudyChart& chart, const StudyRun& run, const StudyRows& rows);
+/// Returns a chart of these rows for html/study.js: title, axes, and sets of points. Rows of several runs: a set is
+/// a run, except in a chart of progress. Published numbers of the chart's quantity are sets of their own where the x
+/// axis has devices and all rows are of one run. `shown` must not be empty.
+nlohmann::json chart_json(const StudyPart& part, const StudyChart& chart, const std::vector<ShownRow>& shown);
 
 /// Returns sentences that say which row to use for which aim: time, result, target (verdict_sentences), money, memory.
 /// They are of the first seed.

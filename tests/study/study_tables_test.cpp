@@ -87,20 +87,22 @@ TEST(StudyTables, ShowMeansAndSpreadsOfSeeds) {
   EXPECT_EQ(spread_of("result", sample_rows(), 1), std::nullopt);
   const StudyRun run{.name = "a", .title = "A", .experiment = "e.toml"};
   const StudyPart part{.title = "x", .table = {"result", "devices"}};
-  EXPECT_THAT(part_table(part, run, rows)[1].cells,
+  EXPECT_THAT(part_table(part, shown_rows(part, run, rows))[1].cells,
               ElementsAre("98.0 ± 0.0", "97.0 ± 2.0", "96.0 ± 0.0", "90.0 ± 0.0"));
-  EXPECT_THAT(part_table(part, run, rows)[2].cells, ElementsAre("1", "2", "1", "2"));
+  EXPECT_THAT(part_table(part, shown_rows(part, run, rows))[2].cells, ElementsAre("1", "2", "1", "2"));
   rows.more_seeds[1].rows[1].status = RunStatus::failed;
   rows.more_seeds[1].rows[1].reason = "disk full";
   EXPECT_EQ(quantity_of("result", rows, 1), std::nullopt);
-  EXPECT_THAT(part_table(part, run, rows).back().cells, ElementsAre("ok", "seed 3: failed: disk full", "ok", "ok"));
+  EXPECT_THAT(part_table(part, shown_rows(part, run, rows)).back().cells,
+              ElementsAre("ok", "seed 3: failed: disk full", "ok", "ok"));
 }
 
 TEST(StudyTables, HaveOurNumbersBesidePublishedOnes) {
   StudyRun run{.name = "a", .title = "A", .experiment = "e.toml"};
   StudyPart part{.title = "Times", .devices = {2}, .table = {"time saved", "result"}};
   part.published = {{"a", "easgd", 2, "time saved", 0.95}, {"b", "data", 2, "time saved", 0.5}};
-  const std::vector<Column> columns = part_table(part, run, sample_rows());
+  const StudyRows rows = sample_rows();
+  const std::vector<Column> columns = part_table(part, shown_rows(part, run, rows));
   EXPECT_THAT(titles_of(columns), ElementsAre("strategy", "time saved", "time saved, published", "accuracy"));
   EXPECT_THAT(columns[0].cells, ElementsAre("data", "easgd"));
   EXPECT_THAT(columns[1].cells, ElementsAre("37.5", "60.0"));
@@ -114,27 +116,79 @@ TEST(StudyTables, ShowWhatWasChosenAndWhatFailed) {
   rows.result.rows[3].status = RunStatus::failed;
   rows.result.rows[3].reason = "no trial ended";
   const StudyRun run{.name = "a", .title = "A", .experiment = "e.toml", .tuning = Tuning{.key = "optimizer.rate"}};
-  const std::vector<Column> columns = part_table({.title = "x", .table = {"time"}}, run, rows);
+  const StudyPart part{.title = "x", .table = {"time"}};
+  const std::vector<Column> columns = part_table(part, shown_rows(part, run, rows));
   EXPECT_THAT(titles_of(columns), ElementsAre("strategy", "devices", "rate", "time", "status"));
   EXPECT_EQ(columns.back().cells.back(), "failed: no trial ended");
-  EXPECT_TRUE(part_table({.title = "x", .strategies = {"none"}, .table = {"time"}}, run, rows).empty());
+  const StudyPart none{.title = "x", .strategies = {"none"}, .table = {"time"}};
+  EXPECT_TRUE(part_table(none, shown_rows(none, run, rows)).empty());
 }
 
 TEST(StudyCharts, HaveASetPerStrategyAndPublishedPoints) {
   const StudyRun run{.name = "a", .title = "A", .experiment = "e.toml"};
   StudyPart part{.title = "x", .table = {"time saved"}};
   part.published = {{"", "easgd", 2, "time saved", 0.95}};
-  const nlohmann::json chart = chart_json(part, {ChartKind::lines, "devices", "time saved"}, run, sample_rows());
+  const StudyRows rows = sample_rows();
+  const std::vector<ShownRow> shown = shown_rows(part, run, rows);
+  const nlohmann::json chart = chart_json(part, {ChartKind::lines, "devices", "time saved"}, shown);
   ASSERT_EQ(chart["sets"].size(), 4u);
   EXPECT_EQ(chart["sets"][2]["name"], "easgd");
   EXPECT_EQ(chart["sets"][2]["points"].size(), 2u);
   EXPECT_EQ(chart["sets"][3]["name"], "easgd, published");
   EXPECT_DOUBLE_EQ(chart["sets"][3]["points"][0]["y"], 95);
   EXPECT_EQ(chart["y"]["unit"], "%");
-  const nlohmann::json curves = chart_json(part, {ChartKind::progress, "epochs", "result"}, run, sample_rows());
+  const nlohmann::json curves = chart_json(part, {ChartKind::progress, "epochs", "result"}, shown);
   ASSERT_EQ(curves["sets"].size(), 4u);
   EXPECT_EQ(curves["sets"][3]["name"], "easgd on 2 devices");
   EXPECT_DOUBLE_EQ(curves["sets"][3]["points"][0]["y"], 90);
+}
+
+/// Two runs; the second compares itself with the first.
+struct TwoRuns {
+  std::vector<StudyRun> runs{{.name = "a", .title = "A", .experiment = "e.toml"},
+                             {.name = "b", .title = "B", .experiment = "e.toml", .base = "a"}};
+  std::vector<StudyRunResult> results{{.rows = sample_rows()}, {.rows = {}}};
+
+  TwoRuns() {
+    results[1].rows.result.rows = {row_of("single", 1, 40, 0.5), row_of("easgd", 4, 1, 0.93),
+                                   row_of("hogwild", 4, 0.5, 0.5)};
+    link_bases(runs, results);
+  }
+};
+
+TEST(StudyQuantities, MayBeComparedWithAnotherRun) {
+  TwoRuns two;
+  const StudyRows& rows = two.results[1].rows;
+  EXPECT_DOUBLE_EQ(quantity_of("time saved", rows, 1).value(), 1 - 1 / 5.0) << "easgd on one device";
+  EXPECT_NEAR(quantity_of("lost", rows, 1).value(), 0.03, 1e-12);
+  EXPECT_DOUBLE_EQ(quantity_of("time saved", rows, 2).value(), 1 - 0.5 / 4) << "single: there is no hogwild";
+  EXPECT_DOUBLE_EQ(quantity_of("time saved", two.results[0].rows, 3).value(), 1 - 2 / 5.0) << "has its own";
+  std::erase_if(two.results[0].rows.result.rows, [](const RunResult& row) { return row.devices == 1; });
+  link_bases(two.runs, two.results);
+  EXPECT_EQ(quantity_of("time saved", rows, 1), std::nullopt) << "its own row on one device is not the base";
+}
+
+TEST(StudyQuantities, OfABaseRunAreComparedBySeed) {
+  TwoRuns two;
+  for (StudyRunResult& result : two.results) result.rows.more_seeds.push_back(result.rows.result);
+  two.results[0].rows.more_seeds[0].rows[2].test->metrics.front().value = 0.99;  // easgd on one device
+  link_bases(two.runs, two.results);
+  EXPECT_NEAR(quantity_of("lost", two.results[1].rows, 1).value(), (0.03 + 0.06) / 2, 1e-12);
+}
+
+TEST(StudyTables, ShowRunsTogether) {
+  const TwoRuns two;
+  const StudyPart part{.title = "x", .strategies = {"easgd"}, .together = true, .table = {"lost"}};
+  std::vector<ShownRow> shown = shown_rows(part, two.runs[0], two.results[0].rows);
+  for (const ShownRow& row : shown_rows(part, two.runs[1], two.results[1].rows)) shown.push_back(row);
+  const std::vector<Column> columns = part_table(part, shown);
+  EXPECT_THAT(titles_of(columns), ElementsAre("run", "strategy", "devices", "lost"));
+  EXPECT_THAT(columns[0].cells, ElementsAre("A", "A", "B"));
+  EXPECT_THAT(columns[3].cells, ElementsAre("0", "6.00", "3.00"));
+  const nlohmann::json chart = chart_json(part, {ChartKind::points, "time saved", "lost"}, shown);
+  ASSERT_EQ(chart["sets"].size(), 2u) << "a set per run";
+  EXPECT_EQ(chart["sets"][1]["name"], "B");
+  EXPECT_EQ(chart["sets"][1]["points"][0]["of"], "B, easgd on 4 devices");
 }
 
 TEST(StudyAdvice, NamesTheRowsForEachAim) {
