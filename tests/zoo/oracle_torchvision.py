@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""oracle_torchvision.py ORACLE_STEP: compares the zoo's models with torchvision's, in double.
+"""oracle_torchvision.py ORACLE_STEP [--long]: compares the zoo's models with torchvision's, in double.
 
 Three things: names, shapes and number of all parameters and buffers; the moments of initial values; losses in training and evaluation mode, all
 gradients and running statistics of one step. Wide classifiers and deep transformers are made smaller for the step, in the same way on both sides.
-Dropout is off, because PyTorch draws other masks.
+Dropout is off, because PyTorch draws other masks. --long: a step of further models.
 """
 import math
 import pathlib
@@ -141,10 +141,13 @@ def main():
             ("densenet121", models.densenet121, 64), ("vit-b16", models.vit_b_16, 224)):
         failures += check_names(step, name, make(), size)
     failures += check_names(step, "inception-v3", models.inception_v3(init_weights=True), 299)
-    failures += check_step(step, "resnet34", models.resnet34(num_classes=10), 64, 10, 2)
     failures += check_step(step, "resnet50", models.resnet50(num_classes=10), 64, 10, 2)
     failures += check_step(step, "resnext50", models.resnext50_32x4d(num_classes=10), 64, 10, 2)
-    for name, make in (("vgg11", models.vgg11), ("vgg13-bn", models.vgg13_bn), ("vgg16", models.vgg16)):
+    vggs = [("vgg13-bn", models.vgg13_bn)]
+    if "--long" in sys.argv:
+        failures += check_step(step, "resnet34", models.resnet34(num_classes=10), 64, 10, 2)
+        vggs += [("vgg11", models.vgg11), ("vgg16", models.vgg16)]
+    for name, make in vggs:
         failures += check_step(step, name, small_vgg(make(), 64, 10), 64, 10, 2, [*off, "hidden=64"])
     failures += check_step(step, "densenet121", models.densenet121(num_classes=10), 64, 10, 2)
     failures += check_step(step, "inception-v3", models.inception_v3(num_classes=10, init_weights=True), 299, 10, 2, off)
