@@ -21,6 +21,7 @@
 #include "experiment/batches.h"
 #include "experiment/make_plan.h"
 #include "experiment/run_device.h"
+#include "metrics/metrics.h"
 #include "plan/named.h"
 #include "plan/strategies.h"
 #include "plan/strategy.h"
@@ -117,6 +118,7 @@ void list_trainings(PreparedRun& prepared, const StudyInputs& inputs, const Task
     StudyTraining row{
         .job = job, .words = with_plan(first_words(run.cluster, options), job), .folder = folder / job.folder};
     row.job.label = fmt::format("{}: {}", run.name, job.label);
+    row.metric = run.metric;
     row.generated_data = prepared.header.generated_data;
     set_work(row, run, RunSpec{options.read()}, data);
     if (seeds.empty()) prepared.rows.push_back(row);
@@ -139,6 +141,7 @@ void list_trainings(PreparedRun& prepared, const StudyInputs& inputs, const Task
                           .words = with_plan(first_words(run.cluster, tried), job),
                           .folder = folder / "trials" / fmt::format("{}-{}", job.folder, v + 1),
                           .value = value,
+                          .metric = run.metric,
                           .generated_data = row.generated_data};
       if (!seeds.empty()) trial.words = with_seed(std::move(trial.words), seeds.front());
       trial.job.label += fmt::format(", {}={}", run.tuning->key, value);
@@ -164,6 +167,12 @@ std::optional<RunResult> ruled_out_in(const StudyRun& run, const StudyInputs& in
   }
 }
 
+void check_metric(const StudyRun& run, const TaskData& data) {
+  const std::vector<std::string> known = metric_names(data.train->task(), data.train->classes());
+  if (run.metric.empty() || std::find(known.begin(), known.end(), run.metric) != known.end()) return;
+  fail_user({"metric", fmt::format("\"{}\"", run.metric), "is not a metric of this task", "known are: " + join(known)});
+}
+
 }  // namespace
 
 PreparedRun prepare_run(const StudyRun& run, const StudyInputs& inputs) {
@@ -173,6 +182,7 @@ PreparedRun prepare_run(const StudyRun& run, const StudyInputs& inputs) {
     check_device(spec);
     const TaskData data = open_data(spec.data);
     check_batch(spec, data);
+    check_metric(run, data);
     const Model model = build_model(spec, data);
     prepared.jobs = list_jobs(spec, model, /*to_run=*/true);
     for (const Job& job : prepared.jobs)
@@ -201,10 +211,21 @@ std::optional<RunResult> kept_row(const StudyTraining& training) {
     // A trial with a value that diverges would diverge again. Of a failed row the cause may be gone.
     const bool ended = status == RunStatus::ok || status == RunStatus::timed_out || status == RunStatus::does_not_fit ||
                        (status == RunStatus::failed && !training.value.empty());
-    return ended ? std::optional(result.rows.front()) : std::nullopt;
+    return ended ? std::optional(with_main_metric(result.rows.front(), training.metric)) : std::nullopt;
   } catch (const Error&) {
     return std::nullopt;  // not readable: it is trained again, and the folder stays
   }
+}
+
+RunResult with_main_metric(RunResult row, const std::string& metric) {
+  const auto put_first = [&](EvaluationPoint& point) {
+    std::stable_partition(point.metrics.begin(), point.metrics.end(),
+                          [&](const Metric& m) { return m.name == metric; });
+  };
+  for (EvaluationPoint& point : row.evaluations) put_first(point);
+  for (std::optional<EvaluationPoint>* point : {&row.test, &row.test_at_equal_samples, &row.test_at_equal_time})
+    if (*point) put_first(**point);
+  return row;
 }
 
 void begin_training(const StudyTraining& training) {

@@ -33,6 +33,7 @@ struct StudyTraining {
   double samples = 0;              ///< that it trains with
   double evaluated = 0;            ///< samples in its evaluations
   int parallel = 1;                ///< workers that compute at the same time
+  std::string metric = "";         ///< StudyRun::metric
   bool generated_data = false;     ///< the real ones are not here
 };
 
@@ -55,9 +56,12 @@ struct PreparedRun {
 PreparedRun prepare_run(const StudyRun& run, const StudyInputs& inputs);
 
 /// Returns the row of a training that ended with the same words and the same texts of the files that they name, and not
-/// with generated data if the real ones are here now; nullopt: there is none. Failed rows are trained again, failed
-/// trials are not.
+/// with generated data if the real ones are here now, with the training's metric first; nullopt: there is none. Failed
+/// rows are trained again, failed trials are not.
 std::optional<RunResult> kept_row(const StudyTraining& training);
+
+/// Returns the row with this metric as the first of each evaluation, where main() takes it. Empty: the row as it is.
+RunResult with_main_metric(RunResult row, const std::string& metric);
 
 /// Makes way for a training: a folder that is there is renamed, never removed. Notes the words for kept_row().
 void begin_training(const StudyTraining& training);

@@ -60,6 +60,7 @@ StudyRun read_run(const ConfigTable& table, const fs::path& folder) {
   for (const int64_t seed : run.seeds)
     if (seed < 0 || std::count(run.seeds.begin(), run.seeds.end(), seed) > 1)
       table.fail("seeds", "must be different whole numbers of at least 0", "");
+  run.metric = table.get_string("metric", "");
   run.base = table.get_string("base", "");
   if (table.has("tune")) run.tuning = read_tuning(table.table("tune"));
   return run;

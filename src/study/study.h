@@ -34,7 +34,8 @@ struct StudyRun {
   std::vector<std::string> full = {};
   /// Each row is trained with each of them, in the quick size with the first one. Empty: with the experiment's.
   std::vector<int64_t> seeds = {};
-  std::string base = "";  ///< name of the run whose rows on one device are the base of this run's; empty: its own
+  std::string metric = "";  ///< the result of its rows and trials; empty: the task's main metric
+  std::string base = "";    ///< name of the run whose rows on one device are the base of this run's; empty: its own
   std::optional<Tuning> tuning = {};
 
   std::vector<std::string> settings(StudySize size) const;

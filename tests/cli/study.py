@@ -135,6 +135,28 @@ class Study(CliTest):
         out, _ = self.trireme("study", "s.study.toml", "--out", "p", code=1)
         self.assertIn("batch_per_worker", out)
 
+    def test_runs_with_another_metric_and_another_run_as_base(self):
+        runs = RUNS.replace('name = "fixed"', 'name = "fixed"\nmetric = "top5_accuracy"')
+        more = runs.split("[[runs]]")[1].replace('"fixed"', '"longer"\nbase = "fixed"').replace("4 steps", "8 steps")
+        self.write("s.study.toml", f"{runs}[[runs]]{more}"
+                   '[[parts]]\ntitle = "x"\ntogether = true\ndevices = [2]\ntable = ["result", "time", "time saved", "lost"]\n'
+                   'charts = [{ kind = "points", x = "time saved", y = "lost" }]\n')
+        self.trireme("study", "s.study.toml", "--out", "o")
+        rows = {run: self.json("o", run, "run.json")["rows"] for run in ("fixed", "longer")}
+        self.assertEqual([row["devices"] for row in rows["longer"]], [1, 2])
+        shown = self.table("")
+        self.assertEqual((shown["run"], shown["strategy"]), (["fixed", "longer"], ["data", "data"]))
+        results = [{metric["name"]: metric["value"] for metric in row["evaluations"][-1]["metrics"]}
+                   for row in (rows["fixed"][0], rows["fixed"][1], rows["longer"][1])]
+        self.assertEqual(shown["top-5 accuracy"], [f"{100 * result['top5_accuracy']:.1f}" for result in results[1:]])
+        for lost, result in zip(shown["lost"], results[1:], strict=True):
+            self.assertAlmostEqual(float(lost), 100 * (results[0]["top5_accuracy"] - result["top5_accuracy"]), delta=0.06)
+        self.assertIn("chart-0-0-0", text_of(self.path("o", "report.html")))
+
+        self.write("s.study.toml", RUNS + 'metric = "rmse"\n[[parts]]\ntitle = "x"\nadvice = true\n')
+        out, _ = self.trireme("study", "s.study.toml", "--out", "p", code=1)
+        self.assertIn('could not be had: metric: "rmse": is not a metric of this task; known are: accuracy, top5_accuracy', out)
+
     def test_a_run_whose_key_is_wrong_is_listed(self):
         self.write("s.study.toml", STUDY.replace("optimizer.learning_rate", "optimizer.learning_rat"))
         out, _ = self.trireme("study", "s.study.toml", "--out", "o", code=1)
