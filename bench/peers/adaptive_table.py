@@ -140,7 +140,7 @@ Baligodugula and Amsaad (2025). [adaptive-real.md](adaptive-real.md) has the sam
 Written by `bench/adaptive.sh > docs/adaptive.md`; do not edit by hand."""
 SEEN = """A number above 1 is how many times as long the other plan takes. Where a model does not fit on one device, speedups
 and efficiency are relative to the fastest plan on the fewest devices on which a plan fits; by definition that plan has
-an efficiency of 100 %. `exact` is never slower than `asa` or a fixed plan, because these plans are among its
+an efficiency of 100 %. `exact` is at most 1 % slower than `asa` or a fixed plan, because these plans are among its
 candidates.
 
 The paper claims 18 % (1.18) for the adaptive strategy over the hybrid one, and 3.2 for the hybrid over one device on 8.

@@ -155,8 +155,8 @@ const Finalist* to_run(const std::vector<Finalist>& finalists, int devices) {
   const auto fastest = std::find_if(finalists.begin(), finalists.end(), suits);
   if (fastest == finalists.end()) return nullptr;
   const Finalist* chosen = &*fastest;
-  if (!chosen->is_measured || !chosen->fits_simulated) return chosen;
-  const double limit = (1 + kDoubt) * chosen->simulated;
+  if (!chosen->fits_simulated) return chosen;
+  const double limit = (1 + (chosen->is_measured ? kDoubt : kEqual)) * chosen->simulated;
   for (const Finalist& other : finalists) {
     if (!suits(other) || !other.fits_simulated || other.simulated > limit) continue;
     if (std::pair(parts_of(other.rated.plan), other.simulated) <

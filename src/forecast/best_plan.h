@@ -31,10 +31,10 @@ BestPlan find_best_plan(const RunSpec& experiment, const Model& model, const Dev
 /// Returns the finalist to train under. Measured times have errors: the plan that is predicted to be the fastest of
 /// many is the one that the errors favour most, and a plan with more parts (stages, micro-batches, changes of the mesh)
 /// can differ more from its prediction. So, among the plans that fit and are predicted to take at most kDoubt longer
-/// than the fastest, the plan with the fewest parts is returned. For described devices: the fastest plan. `devices`:
-/// the number that the plan must use, for workers that are processes already started; 0: any. Null: no finalist has
-/// this number.
-inline constexpr double kDoubt = 0.2;
+/// than the fastest, the plan with the fewest parts is returned. For described devices the errors are the same for all
+/// plans, and the limit is kEqual: no gain that small is worth a more complicated plan. `devices`: the number that the
+/// plan must use, for workers that are processes already started; 0: any. Null: no finalist has this number.
+inline constexpr double kDoubt = 0.2, kEqual = 0.01;
 const Finalist* to_run(const std::vector<Finalist>& finalists, int devices = 0);
 
 /// Returns the plan of one of planned_strategies() (plan/strategies.h) on at most these devices, or on all of them if

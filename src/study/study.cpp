@@ -115,6 +115,7 @@ StudyPart read_part(const ConfigTable& table, const std::vector<std::string>& ru
   part.together = table.get_bool("together", false);
   part.table = table.get_strings("table", {});
   for (const std::string& name : part.table) check_quantity(table, "table", name);
+  part.blocks = table.get_bool("blocks", false);
   for (const ConfigTable& chart : table.tables("charts")) part.charts.push_back(read_chart(chart));
   for (const ConfigTable& number : table.tables("published")) part.published.push_back(read_published(number, runs));
   part.advice = table.get_bool("advice", false);
@@ -123,8 +124,11 @@ StudyPart read_part(const ConfigTable& table, const std::vector<std::string>& ru
       table.fail("table", fmt::format("lacks \"{}\", which has a published number", number.quantity), "add it");
   if (part.together && part.advice)
     table.fail("advice", "is of one run each, and this part shows its runs together", "make a part of its own for it");
-  if (part.text.empty() && part.table.empty() && part.charts.empty() && !part.advice)
-    table.fail("title", "has nothing to show", "add text, table, charts or advice = true");
+  if (part.together && part.blocks)
+    table.fail("blocks", "are of one run each, and this part shows its runs together",
+               "make a part of its own for them");
+  if (part.text.empty() && part.table.empty() && part.charts.empty() && !part.blocks && !part.advice)
+    table.fail("title", "has nothing to show", "add text, table, charts, blocks = true or advice = true");
   return part;
 }
 

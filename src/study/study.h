@@ -71,6 +71,7 @@ struct StudyPart {
   std::vector<int> devices = {};             ///< of the rows that are shown; empty: all
   bool together = false;                     ///< all runs in one table and one chart; false: each has its own
   std::vector<std::string> table = {};       ///< quantities, one column each; empty: no table
+  bool blocks = false;                       ///< a table of each block's strategy
   std::vector<StudyChart> charts = {};
   std::vector<PublishedNumber> published = {};
   bool advice = false;  ///< sentences derived from the rows: which strategy for which aim

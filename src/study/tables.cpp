@@ -168,6 +168,12 @@ json progress_json(const StudyChart& chart, const std::vector<ShownRow>& shown) 
           {"sets", std::move(sets)}};
 }
 
+ExperimentResult result_of(const std::vector<ShownRow>& shown) {
+  ExperimentResult result;
+  for (const ShownRow& row : shown) result.rows.push_back(row.result());
+  return result;
+}
+
 /// The row with the least `cost`; nullptr: no row has one.
 const RunResult* least(const StudyRows& rows, const std::function<std::optional<double>(size_t)>& cost) {
   const RunResult* best = nullptr;
@@ -237,6 +243,12 @@ std::vector<Column> part_table(const StudyPart& part, const std::vector<ShownRow
     columns.push_back(std::move(status));
   return columns;
 }
+
+std::vector<Column> part_blocks(const StudyPart& part, const std::vector<ShownRow>& shown) {
+  return part.blocks ? block_columns(result_of(shown)) : std::vector<Column>();
+}
+
+std::vector<std::string> part_notes(const std::vector<ShownRow>& shown) { return strategy_notes(result_of(shown)); }
 
 json chart_json(const StudyPart& part, const StudyChart& chart, const std::vector<ShownRow>& shown) {
   json out;

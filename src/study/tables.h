@@ -41,6 +41,12 @@ std::vector<ShownRow> shown_rows(const StudyPart& part, const StudyRun& run, con
 /// reason of rows that did not end normally. Empty: the part has no table, or no row is shown.
 std::vector<Column> part_table(const StudyPart& part, const std::vector<ShownRow>& shown);
 
+/// Returns the table of each block's strategy in these rows. Empty: the part has none, or no row has blocks.
+std::vector<Column> part_blocks(const StudyPart& part, const std::vector<ShownRow>& shown);
+
+/// Returns notes about the strategies of these rows: "asa is a reconstruction".
+std::vector<std::string> part_notes(const std::vector<ShownRow>& shown);
+
 /// Returns a chart of these rows for html/study.js: title, axes, and sets of points. Rows of several runs: a set is
 /// a run, except in a chart of progress. Published numbers of the chart's quantity are sets of their own where the x
 /// axis has devices and all rows are of one run. `shown` must not be empty.

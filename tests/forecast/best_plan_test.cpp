@@ -45,11 +45,13 @@ TEST_F(BestPlans, OfAllProcessesThatWereStarted) {
   EXPECT_EQ(chosen({single}, 2), "none");
 }
 
-TEST_F(BestPlans, OneThatFitsAndOfDescribedDevicesTheFastest) {
+TEST_F(BestPlans, OneThatFitsAndOfDescribedDevicesTheSimplestWithinOnePercent) {
   Finalist full = finalist("data", 2, 1.1);
   full.fits_simulated = false;
   EXPECT_EQ(chosen({finalist("pipeline", 2, 1), full}), "pipeline 2");
-  EXPECT_EQ(chosen({finalist("pipeline", 2, 1, false), finalist("data", 2, 1.1, false)}), "pipeline 2");
+  const Finalist pipeline = finalist("pipeline", 2, 1, false), zero2 = finalist("zero2", 2, 1, false);
+  EXPECT_EQ(chosen({pipeline, finalist("data", 2, 1.02, false)}), "pipeline 2");
+  EXPECT_EQ(chosen({zero2, finalist("data", 2, 1.0003, false)}), "data 2");
 }
 
 }  // namespace

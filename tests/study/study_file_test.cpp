@@ -87,6 +87,7 @@ TEST_F(StudyFile, RefusesWhatCannotBe) {
   expect_refused(start + "seeds = [1, 2, 1]\n" + part, {"seeds", "different whole numbers"});
   expect_refused(start + "base = \"b\"\n" + part, {"base", "\"b\" is not an earlier run", "leave the key out"});
   expect_refused(start + part + "together = true\nadvice = true\n", {"advice", "of one run each"});
+  expect_refused(start + part + "together = true\nblocks = true\n", {"blocks", "of one run each"});
   expect_refused(start + "[[parts]]\ntitle = \"x\"\n", {"nothing to show"});
   expect_refused(start + part + "runs = [\"b\"]\n", {"\"b\" is not a run", "the runs are: a"});
   expect_refused(start + part + "[[parts.charts]]\ny = \"speed\"\n", {"\"speed\" is not a quantity"});

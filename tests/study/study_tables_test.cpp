@@ -191,6 +191,23 @@ TEST(StudyTables, ShowRunsTogether) {
   EXPECT_EQ(chart["sets"][1]["points"][0]["of"], "B, easgd on 4 devices");
 }
 
+TEST(StudyTables, ShowTheStrategyOfEachBlock) {
+  StudyRows rows = sample_rows();
+  rows.result.rows[1].strategy = rows.result.rows[1].name = "asa";
+  rows.result.rows[1].blocks = {{"a", 2, 0, "data 2"}, {"b", 1, 0, "data 2"}, {"c", 3, 0, "tensor 2"}};
+  const StudyRun run{.name = "a", .title = "A", .experiment = "e.toml"};
+  StudyPart part{.title = "x", .blocks = true};
+  const std::vector<ShownRow> shown = shown_rows(part, run, rows);
+  const std::vector<Column> columns = part_blocks(part, shown);
+  EXPECT_THAT(titles_of(columns),
+              ElementsAre("strategy", "devices", "stage", "blocks", "layers", "strategy of the blocks"));
+  EXPECT_THAT(columns[3].cells, ElementsAre("a to b", "c"));
+  EXPECT_THAT(columns[4].cells, ElementsAre("3", "3"));
+  EXPECT_THAT(part_notes(shown), Contains(HasSubstr("reconstruction"))) << "of asa";
+  part.blocks = false;
+  EXPECT_TRUE(part_blocks(part, shown).empty());
+}
+
 TEST(StudyAdvice, NamesTheRowsForEachAim) {
   const std::vector<std::string> advice = advice_of(sample_rows());
   EXPECT_THAT(advice, Contains(HasSubstr("Fastest: easgd on 2 devices")));
