@@ -90,6 +90,7 @@ class StudyTrainer {
     result_.study = &study;
     result_.size = inputs_.size;
     result_.runs.resize(study.runs.size());
+    link_bases(study.runs, result_.runs);
   }
 
   /// Reads all runs, and estimates how long those take that are not trained yet.
@@ -319,7 +320,6 @@ class StudyTrainer {
   }
 
   void write() {
-    link_bases(result_.study->runs, result_.runs);
     write_file_atomically(inputs_.folder / "report.html", study_page(result_));
     write_json_file(inputs_.folder / "study.json", study_json(result_));
   }

@@ -77,7 +77,6 @@ std::string part_section(const StudyResult& result, size_t number) {
     out += charts_of(part, number, group);
     if (!columns.empty()) out += html_table(columns, label_of(part, group)) + "\n";
     if (!blocks.empty()) out += html_table(blocks, label_of(part, group) + ": blocks") + "\n";
-    out += paragraphs(part_notes(group.shown));
   }
   return out + "</section>\n";
 }
@@ -115,6 +114,10 @@ std::string runs_section(const StudyResult& result) {
 std::vector<std::string> about(const StudyResult& result) {
   std::vector<std::string> texts = result.study->about;
   if (!result.study->source.empty()) texts.push_back("Published by: " + result.study->source + ".");
+  ExperimentResult all;
+  for (const StudyRunResult& run : result.runs)
+    for (const RunResult& row : run.rows.result.rows) all.rows.emplace_back().strategy = row.strategy;
+  for (const std::string& note : strategy_notes(all)) texts.push_back(note + ".");
   if (result.size == StudySize::quick)
     texts.emplace_back("This is the quick form (--quick): runs are shortened, so results at their ends are not final.");
   return texts;

@@ -19,7 +19,7 @@ namespace {
 /// The rows of one seed.
 struct Rows {
   const ExperimentResult& own;
-  const ExperimentResult* of_base_run = nullptr;  ///< rows on one device of another run; nullptr: none
+  const ExperimentResult* of_base_run = nullptr;  ///< of another run; nullptr: none
 };
 
 enum class Kind { count, seconds, bytes, share, factor, money, metric, metric_difference, plain };
@@ -165,15 +165,20 @@ Value number_of(std::string_view name, const Rows& rows, size_t row) {
   return find(name).of(rows, result);
 }
 
+/// The rows with the seed of this index, or with the last one if there are fewer.
+const ExperimentResult& of_seed(const StudyRows& rows, size_t seed) {
+  const size_t more = std::min(seed, rows.more_seeds.size());
+  return more == 0 ? rows.result : rows.more_seeds[more - 1];
+}
+
 /// By seed; empty if a seed lacks it.
 std::vector<double> numbers_of(std::string_view name, const StudyRows& rows, size_t row) {
   std::vector<double> numbers;
-  const auto add = [&](const ExperimentResult& of_seed, size_t seed) {
-    const ExperimentResult* base = rows.bases.empty() ? nullptr : &rows.bases[std::min(seed, rows.bases.size() - 1)];
-    if (const Value number = number_of(name, {of_seed, base}, row)) numbers.push_back(*number);
+  const auto add = [&](size_t seed) {
+    const ExperimentResult* base = rows.base ? &of_seed(*rows.base, seed) : nullptr;
+    if (const Value number = number_of(name, {of_seed(rows, seed), base}, row)) numbers.push_back(*number);
   };
-  add(rows.result, 0);
-  for (size_t k = 0; k < rows.more_seeds.size(); ++k) add(rows.more_seeds[k], k + 1);
+  for (size_t seed = 0; seed <= rows.more_seeds.size(); ++seed) add(seed);
   return numbers.size() == 1 + rows.more_seeds.size() ? numbers : std::vector<double>();
 }
 
@@ -184,14 +189,6 @@ std::string number_text(double value, const QuantityScale& scale) {
 }
 
 }  // namespace
-
-std::vector<ExperimentResult> rows_on_one_device(const StudyRows& rows) {
-  std::vector<ExperimentResult> bases{rows.result};
-  bases.insert(bases.end(), rows.more_seeds.begin(), rows.more_seeds.end());
-  for (ExperimentResult& of_seed : bases)
-    std::erase_if(of_seed.rows, [](const RunResult& row) { return row.devices != 1; });
-  return bases;
-}
 
 std::vector<std::string> quantity_names() {
   std::vector<std::string> names;

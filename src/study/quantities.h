@@ -17,14 +17,11 @@ struct StudyRows {
   ExperimentResult result;  ///< with the first seed
   /// The same rows with each further seed; empty: every row was trained once.
   std::vector<ExperimentResult> more_seeds = {};
-  /// Rows on one device of the run that the study names as base, by seed; empty: none.
-  std::vector<ExperimentResult> bases = {};
+  /// The rows of the run that the study names as base; they must outlive these. Null: these have bases of their own.
+  const StudyRows* base = nullptr;
   /// By row: the value that a search chose, for example "optimizer.learning_rate=0.03". Empty: nothing was searched.
   std::vector<std::string> chosen = {};
 };
-
-/// Returns the rows on one device, by seed: what StudyRows::bases of another run has.
-std::vector<ExperimentResult> rows_on_one_device(const StudyRows& rows);
 
 /// Names of all quantities, in the order of docs/studies.md.
 std::vector<std::string> quantity_names();

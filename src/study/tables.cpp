@@ -193,7 +193,7 @@ void link_bases(const std::vector<StudyRun>& runs, std::vector<StudyRunResult>& 
   for (size_t k = 0; k < runs.size(); ++k) {
     const auto base =
         std::find_if(runs.begin(), runs.end(), [&](const StudyRun& run) { return run.name == runs[k].base; });
-    if (base != runs.end()) results[k].rows.bases = rows_on_one_device(results[size_t(base - runs.begin())].rows);
+    if (base != runs.end()) results[k].rows.base = &results[size_t(base - runs.begin())].rows;
   }
 }
 
@@ -247,8 +247,6 @@ std::vector<Column> part_table(const StudyPart& part, const std::vector<ShownRow
 std::vector<Column> part_blocks(const StudyPart& part, const std::vector<ShownRow>& shown) {
   return part.blocks ? block_columns(result_of(shown)) : std::vector<Column>();
 }
-
-std::vector<std::string> part_notes(const std::vector<ShownRow>& shown) { return strategy_notes(result_of(shown)); }
 
 json chart_json(const StudyPart& part, const StudyChart& chart, const std::vector<ShownRow>& shown) {
   json out;

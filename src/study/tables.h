@@ -27,7 +27,8 @@ struct ShownRow {
   const RunResult& result() const { return rows->result.rows[row]; }
 };
 
-/// Gives each run that names a base the rows on one device of that run. To be called again after rows were added.
+/// Gives each run that names a base the rows of that run, also those that are added later. `results` must keep their
+/// places.
 void link_bases(const std::vector<StudyRun>& runs, std::vector<StudyRunResult>& results);
 
 /// Returns true if the part shows rows of the run.
@@ -43,9 +44,6 @@ std::vector<Column> part_table(const StudyPart& part, const std::vector<ShownRow
 
 /// Returns the table of each block's strategy in these rows. Empty: the part has none, or no row has blocks.
 std::vector<Column> part_blocks(const StudyPart& part, const std::vector<ShownRow>& shown);
-
-/// Returns notes about the strategies of these rows: "asa is a reconstruction".
-std::vector<std::string> part_notes(const std::vector<ShownRow>& shown);
 
 /// Returns a chart of these rows for html/study.js: title, axes, and sets of points. Rows of several runs: a set is
 /// a run, except in a chart of progress. Published numbers of the chart's quantity are sets of their own where the x

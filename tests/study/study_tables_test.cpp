@@ -164,7 +164,6 @@ TEST(StudyQuantities, MayBeComparedWithAnotherRun) {
   EXPECT_DOUBLE_EQ(quantity_of("time saved", rows, 2).value(), 1 - 0.5 / 4) << "single: there is no hogwild";
   EXPECT_DOUBLE_EQ(quantity_of("time saved", two.results[0].rows, 3).value(), 1 - 2 / 5.0) << "has its own";
   std::erase_if(two.results[0].rows.result.rows, [](const RunResult& row) { return row.devices == 1; });
-  link_bases(two.runs, two.results);
   EXPECT_EQ(quantity_of("time saved", rows, 1), std::nullopt) << "its own row on one device is not the base";
 }
 
@@ -172,7 +171,6 @@ TEST(StudyQuantities, OfABaseRunAreComparedBySeed) {
   TwoRuns two;
   for (StudyRunResult& result : two.results) result.rows.more_seeds.push_back(result.rows.result);
   two.results[0].rows.more_seeds[0].rows[2].test->metrics.front().value = 0.99;  // easgd on one device
-  link_bases(two.runs, two.results);
   EXPECT_NEAR(quantity_of("lost", two.results[1].rows, 1).value(), (0.03 + 0.06) / 2, 1e-12);
 }
 
@@ -203,7 +201,6 @@ TEST(StudyTables, ShowTheStrategyOfEachBlock) {
               ElementsAre("strategy", "devices", "stage", "blocks", "layers", "strategy of the blocks"));
   EXPECT_THAT(columns[3].cells, ElementsAre("a to b", "c"));
   EXPECT_THAT(columns[4].cells, ElementsAre("3", "3"));
-  EXPECT_THAT(part_notes(shown), Contains(HasSubstr("reconstruction"))) << "of asa";
   part.blocks = false;
   EXPECT_TRUE(part_blocks(part, shown).empty());
 }
@@ -214,6 +211,19 @@ TEST(StudyAdvice, NamesTheRowsForEachAim) {
   EXPECT_THAT(advice, Contains(HasSubstr("best test accuracy: single on 1 device, 98.0 %")));
   EXPECT_THAT(advice, Contains(HasSubstr("Least memory per device: data on 2 devices, 2.00 KiB")));
   EXPECT_THAT(advice, Not(Contains(HasSubstr("Cheapest")))) << "there are no prices";
+}
+
+TEST(StudyPage, SaysOnceWhatIsAReconstruction) {
+  Study study{.name = "s", .title = "S", .source = "", .about = {}, .runs = {}, .parts = {}};
+  study.runs = {{.name = "a", .title = "A", .experiment = "e.toml"}};
+  study.parts = {{.title = "Times", .table = {"time"}}, {.title = "Blocks", .blocks = true}};
+  StudyResult result{.study = &study, .size = StudySize::usual, .runs = {}};
+  result.runs = {{.rows = sample_rows(), .folder = "a"}};
+  for (const size_t row : {1, 3}) result.runs[0].rows.result.rows[row].strategy = "asa";
+  const std::string page = study_page(result), note = "asa: a reconstruction of a published strategy";
+  const size_t first = page.find(note);
+  ASSERT_NE(first, page.npos);
+  EXPECT_EQ(page.find(note, first + 1), page.npos);
 }
 
 TEST(StudyPage, SaysWhatCouldNotBeHad) {

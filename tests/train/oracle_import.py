@@ -3,8 +3,8 @@
 with TorchScript.
 
 In float64: outputs and losses in evaluation and in training, all gradients of a step with autograd's, running statistics; then a few steps
-under data, tensor and pipeline plans with one device. --long: 20 steps, and further models. Dropout and stochastic depth are off, because Trireme draws its own random
-numbers. Exit code 77 (skipped) if python3-torch or python3-torchvision is missing.
+under data, tensor and pipeline plans with one device. --long: 20 steps, and further models. Dropout and stochastic depth are off, because Trireme
+draws its own random numbers. Exit code 77 (skipped) if python3-torch or python3-torchvision is missing.
 """
 import pathlib
 import subprocess
