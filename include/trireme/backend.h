@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <chrono>
 #include <memory>
@@ -106,6 +107,9 @@ struct BackendKind {
   bool (*available)() = nullptr;  ///< true if this build has the backend; null: every build has it
   /// Connects this process to the other ranks. Null: the processes of a run cannot use this backend.
   std::unique_ptr<Communicator> (*join)(const JoinOptions& options) = nullptr;
+  /// For a backend that moves tensors from GPU to GPU: returns a communicator with the ranks of `control`, which is one
+  /// of `join`. `gpu` is this process's, and no other's. Null: tensors travel through memory of the host.
+  std::unique_ptr<Communicator> (*between_gpus)(std::unique_ptr<Communicator> control, c10::Device gpu) = nullptr;
 
   bool is_available() const { return !available || available(); }
   /// True if a run may name this backend. Threads of one process are the default and need no name.

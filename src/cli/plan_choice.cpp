@@ -56,7 +56,7 @@ void check_plan_name(const std::string& name, const std::string& where) {
   }
   const std::string near = closest_match(first, known);
   fail_user({where, "\"" + first + "\"", "is neither a strategy nor a plan file",
-             near.empty() ? fmt::format("write degrees such as data=2,tensor=2, or choose one of {}", join(known))
+             near.empty() ? fmt::format("write degrees such as data=2,tensor=2, or one of {}", join(known))
                           : fmt::format("did you mean \"{}\"?", near)});
 }
 

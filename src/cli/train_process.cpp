@@ -21,6 +21,7 @@
 #include "cli/exit_codes.h"
 #include "cli/left_behind.h"
 #include "cli/plan_choice.h"
+#include "cli/process_gpus.h"
 #include "cli/rank_group.h"
 #include "cli/same_input.h"
 #include "cli/train_checkpoints.h"
@@ -99,6 +100,8 @@ const BackendKind& backend_of(const TrainOptions& options) {
 /// Checks what is the same for all ranks of a machine. Errors (user).
 void check_environment(const TrainOptions& options, const ProcessPlace& place) {
   const BackendKind& backend = backend_of(options);
+  if (!backend.is_available())
+    fail_user({"--backend", backend.name, "this build does not have it", "trireme doctor lists what it has"});
   if (backend.finds_ranks) {
     const std::string interface = environment()(kInterfaceVariable).value_or("");
     if (interface.empty()) return;
@@ -215,6 +218,9 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
     fail_user({experiment.where("elastic"), "is for trireme launch",
                "other launchers end all processes when one is lost",
                "leave it out; trireme launch train --resume resumes the run"});
+  const BackendKind& backend = backend_of(options);
+  if (backend.between_gpus && experiment.device == c10::DeviceType::CPU)
+    fail_user({"--backend", backend.name, "is for workers on GPUs", "add --device cuda, or use --backend gloo"});
   experiment.private_replicas = experiment.processes = true;
   experiment.rank = place.rank;
   experiment.rank_on_machine = member.process->rank_on_machine();
@@ -268,6 +274,14 @@ Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainS
   return plan;
 }
 
+/// Returns rank 0's plan, after the processes' GPUs were connected for it. Adds to `through` how tensors travel.
+Plan plan_and_connect(const Member& member, const TrainSubject& subject, std::string& through) {
+  Plan plan = shared_plan(*member.process, member.options, subject);
+  const std::string way = connect_gpus(*member.process, subject.experiment, plan, backend_of(member.options));
+  if (!way.empty()) through += ", " + way;
+  return plan;
+}
+
 /// Puts the results of the run's earlier groups before those of the last group.
 void add_earlier_groups(const std::filesystem::path& folder, const EarlierRun& earlier, RunResult& row) {
   add_earlier(earlier, row);
@@ -317,11 +331,10 @@ std::string log_header(ProcessRank& process, const Plan& plan, const Model& mode
                      describe_cores(usable_cores()), plan.in_short(model));
 }
 
-int lead(const Member& member, const TrainSubject& subject, std::optional<Resumption> resumption,
-         const std::string& through) {
+int lead(const Member& member, const TrainSubject& subject, std::optional<Resumption> resumption, std::string through) {
   const std::shared_ptr<ProcessRank>& process = member.process;
   const std::optional<ElasticGroup>& elastic_group = member.elastic_group;
-  const Plan plan = shared_plan(*process, member.options, subject);
+  const Plan plan = plan_and_connect(member, subject, through);
   if (!resumption && !member.options.resume.empty())
     resumption = open_resumption(member.options.resume, plan, subject.experiment, subject.model, subject.data);
   TrainShow show{.plan = &plan, .goes_on = member.goes_on()};
@@ -363,14 +376,15 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
   });
 }
 
-int work_along(const Member& member, const TrainSubject& subject) {
+int work_along(const Member& member, const TrainSubject& subject, std::string through) {
   const std::shared_ptr<ProcessRank>& process = member.process;
   const int rank = process->rank();
-  const Plan plan = shared_plan(*process, member.options, subject);
+  const Plan plan = plan_and_connect(member, subject, through);
   const std::string folder = broadcast_text(process->world(), "");
   log_to_file(rank_log(folder, rank));
   flight_recorder(process->world())->set_run_folder(folder);
   spdlog::info("{}", log_header(*process, plan, subject.model));
+  spdlog::info("{}", through);
   run_follower_rank(subject.experiment, subject.model, subject.data, plan, process, interrupted_by_user());
   spdlog::info("rank {} has finished", rank);
   return interrupted_by_user() ? kRunFailed : 0;
@@ -461,7 +475,7 @@ int run_train_process(TrainOptions options, const ProcessPlace& place,
     }
     if (subject->experiment.checkpoint.wanted()) allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
     return place.rank == 0 ? lead(member, *subject, std::move(resumption), connection.through)
-                           : work_along(member, *subject);
+                           : work_along(member, *subject, connection.through);
   };
   return place.rank == 0 ? with_log(work) : quietly(*member.process, own.launcher_reads, work);
 }

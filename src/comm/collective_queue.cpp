@@ -87,11 +87,7 @@ OperationDone CollectiveQueue::carry_out(const std::function<void(Communicator&)
     throw;
   }
   done.end = group_->now();
-  const CommunicationCount after = group_->count();
-  done.count = {.bytes_sent = after.bytes_sent - before.bytes_sent,
-                .steps = after.steps - before.steps,
-                .operations = after.operations - before.operations,
-                .wait_seconds = after.wait_seconds - before.wait_seconds};
+  done.count = group_->count() - before;
   return done;
 }
 

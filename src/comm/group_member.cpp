@@ -11,6 +11,13 @@
 
 namespace trireme {
 
+CommunicationCount operator-(const CommunicationCount& after, const CommunicationCount& before) {
+  return {.bytes_sent = after.bytes_sent - before.bytes_sent,
+          .steps = after.steps - before.steps,
+          .operations = after.operations - before.operations,
+          .wait_seconds = after.wait_seconds - before.wait_seconds};
+}
+
 void Tally::add(const CommunicationCount& more) {
   std::shared_ptr<Tally> parent;
   {

@@ -14,6 +14,9 @@
 
 namespace trireme {
 
+/// What was done between two counts of one communicator.
+CommunicationCount operator-(const CommunicationCount& after, const CommunicationCount& before);
+
 /// Counts of a communicator. They are also added to those of the communicator that it was made from. Thread-safe:
 /// groups of one rank may be used by several threads.
 class Tally {
@@ -40,6 +43,9 @@ class GroupMember : public Communicator {
   /// From now on, a thread other than its rank's uses this communicator (comm/collective_queue.h,
   /// update/hub/rank_world.h). Its counts are then separate from its parent's.
   virtual void work_beside() { tally_->detach(); }
+  /// For an operation that waits and bypasses this communicator. If a member is gone, aborts the world. Throws a run
+  /// error if the world was aborted. `doing` names the operation. Thread-safe.
+  virtual void require_all_there(const std::string& doing) { static_cast<void>(doing); }
   /// See flight_recorder() in comm/flight_recorder.h.
   virtual FlightRecorder* recorder() { return nullptr; }
 

@@ -28,6 +28,8 @@ struct MemoryOptions {
   std::vector<c10::ScalarType> input_types = {};
   Receivers receivers = Receivers::one_late;
   int64_t library_memory = 0;  ///< bytes that libraries take on the device for each worker
+  bool sums_beside = false;    ///< gradients are reduced while the backward continues
+  bool copies_ahead = false;   ///< the next batch is on the device already (experiment/copies_ahead.h)
 };
 
 }  // namespace trireme

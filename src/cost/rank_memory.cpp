@@ -1,6 +1,7 @@
 #include "cost/rank_memory.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "trireme/error.h"
@@ -22,6 +23,7 @@ std::vector<Held> RankMemory::hold_buffers() {
   std::vector<Held> held;
   if (all_.options().library_memory > 0)
     held.push_back(allocate(tally_, MemoryCategory::buffers, all_.options().library_memory));
+  if (all_.options().copies_ahead) held.push_back(allocate(tally_, MemoryCategory::buffers, copied_ahead()));
   const bool averages = program_.training && all_.options().optimizer.ema > 0;
   for (const Op& op : program_.ops) {
     if (!op.has_buffers || !is_here(op)) continue;
@@ -30,6 +32,26 @@ std::vector<Held> RankMemory::hold_buffers() {
     if (averages) held.push_back(allocate(tally_, MemoryCategory::optimizer, bytes));
   }
   return held;
+}
+
+/// All micro-batches of the next batch, and those of the current one whose turn has not come, at its beginning.
+int64_t RankMemory::copied_ahead() const {
+  int64_t batch = 0, first = 0;
+  for (const auto& [stage, values] : loaded_values(program_, sizes_.rank()))
+    for (int k = 0; k < program_.micro_batches; ++k) {
+      std::set<std::pair<int64_t, int64_t>> ranges;
+      for (const ValueId id : values) {
+        const Value& value = program_.values[size_t(id)];
+        const Range range = value.layout.box_of(sizes_.rank(), all_.global_shape(value.node, all_.samples(k)))[0];
+        if (!ranges.insert({range.begin, range.end}).second) continue;  // the inputs of a range are loaded together
+        for (NodeId input = 0; input < all_.model().input_count(); ++input) {
+          const int64_t bytes = element_count(all_.global_shape(input, range.size())) * all_.loaded_bytes(input);
+          batch += bytes;
+          if (k == 0) first += bytes;
+        }
+      }
+    }
+  return 2 * batch - first;
 }
 
 bool RankMemory::carries_states() const {

@@ -51,6 +51,7 @@ class RankMemory final : public EngineCosts {
 
   // before the first step
   std::vector<Held> hold_buffers();
+  int64_t copied_ahead() const;
   bool carries_states() const;
   bool is_here(const Op& op) const { return op.mesh.index_of(sizes_.rank()) >= 0; }
 

@@ -84,6 +84,7 @@ struct Experiment {
   // devices
   c10::DeviceType device = c10::DeviceType::CPU;  ///< device = "cuda": on GPUs (experiment/run_device.h)
   bool step_graph = true;                         ///< on GPUs, steps are recorded once and replayed where possible
+  bool copy_ahead = false;                        ///< on GPUs, samples are copied while the batch before is used
   std::vector<int> devices;                       ///< numbers of workers for a comparison
   int64_t device_memory = 0;                      ///< bytes; 0: no limit
   int threads = 1;                                ///< intra-op threads of every worker if device_threads is empty

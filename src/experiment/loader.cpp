@@ -22,6 +22,15 @@ std::span<const int64_t> part_of(const std::vector<int64_t>& indices, Range rang
   return std::span(indices).subspan(size_t(range.begin), size_t(range.size()));
 }
 
+at::Tensor joined(const std::vector<at::Tensor>& parts, int64_t samples, bool pinned) {
+  if (!pinned) return at::cat(parts);
+  std::vector<int64_t> sizes = parts.front().sizes().vec();
+  sizes[0] = samples;
+  at::Tensor all = at::empty(sizes, parts.front().options().pinned_memory(true), parts.front().suggest_memory_format());
+  at::cat_out(all, parts);
+  return all;
+}
+
 }  // namespace
 
 struct Loader::Chunk {
@@ -31,6 +40,7 @@ struct Loader::Chunk {
 };
 
 struct Loader::Loading {
+  int64_t number;  ///< among all batches
   PlannedBatch plan;
   std::vector<Chunk> chunks;
   std::vector<size_t> to_load;  ///< chunks that readers want
@@ -38,7 +48,8 @@ struct Loader::Loading {
   int takers = 0;               ///< readers that have taken it
   std::exception_ptr error;
 
-  Loading(PlannedBatch planned, const LoaderOptions& options) : plan(std::move(planned)) {
+  Loading(int64_t number, PlannedBatch planned, const LoaderOptions& options)
+      : number(number), plan(std::move(planned)) {
     const int64_t samples = this->samples();
     const std::vector<Range> wanted = options.wanted ? options.wanted(samples) : std::vector<Range>{{0, samples}};
     for (int64_t begin = 0; begin < samples; begin += kChunkSamples) {
@@ -50,6 +61,7 @@ struct Loader::Loading {
     }
   }
   int64_t samples() const { return int64_t(plan.indices.size()); }
+  CopiesAhead::Kind kind() const { return {plan.set.get(), samples()}; }
 };
 
 Loader::Loader(std::function<std::optional<PlannedBatch>()> plan, const LoaderOptions& options,
@@ -60,6 +72,7 @@ Loader::Loader(std::function<std::optional<PlannedBatch>()> plan, const LoaderOp
       load_seconds_(size_t(options.readers)),
       taken_(size_t(options.readers)) {
   try {
+    for (const int device : options.devices) copies_.push_back(std::make_unique<CopiesAhead>(device));
     for (int i = 0; i < options.threads; ++i) threads_.emplace_back([this] { work(); });
   } catch (...) {
     stop();
@@ -72,7 +85,7 @@ Loader::~Loader() { stop(); }
 void Loader::stop() {
   {
     MutexLock lock(mutex_);
-    stopping_ = true;
+    stopping_ = stopped_ = true;
   }
   work_changed_.notify_all();
   for (std::thread& thread : threads_)
@@ -90,7 +103,7 @@ bool Loader::plan_one() {
   }
   ended_ = !planned;
   if (ended_) return false;
-  batches_.push_back(std::make_shared<Loading>(std::move(*planned), options_));
+  batches_.push_back(std::make_shared<Loading>(first_ + int64_t(batches_.size()), std::move(*planned), options_));
   if (options_.threads > 0 && !batches_.back()->to_load.empty()) to_load_.push_back(batches_.back());
   return true;
 }
@@ -113,13 +126,35 @@ std::shared_ptr<Loader::Loading> Loader::next_for(int reader) {
   return batch;
 }
 
+/// Begins to copy the batch after the one that the reader uses next.
+void Loader::copy_ahead(int reader) {
+  std::shared_ptr<Loading> next;
+  {
+    const MutexLock lock(mutex_);
+    const int64_t number = taken_[size_t(reader)];
+    if (number < first_ + int64_t(batches_.size()) || plan_one()) next = batches_[size_t(number - first_)];
+  }
+  if (!next) return;
+  copies_[size_t(reader)]->begin(next->number, next->kind(), [this, next](Range range, bool pinned) {
+    return collect(*next, range, pinned, /*until_stopped=*/true);
+  });
+}
+
 Batch Loader::take(int reader) {
   std::shared_ptr<Loading> batch = next_for(reader);
   const int64_t samples = batch->samples();
   std::shared_ptr<const Model> model = batch->plan.model;
-  auto load = [this, reader, batch = std::move(batch)](Range range) {
+  CopiesAhead* const ahead = copies_.empty() ? nullptr : copies_[size_t(reader)].get();
+  if (ahead) {
     const double begin = steady_seconds();
-    std::vector<at::Tensor> tensors = collect(*batch, range);
+    copy_ahead(reader);  // waits until this batch is copied
+    load_seconds_[size_t(reader)] += steady_seconds() - begin;
+  }
+  auto load = [this, reader, ahead, batch = std::move(batch)](Range range) {
+    const double begin = steady_seconds();
+    const auto here = [&](Range part, bool pinned) { return collect(*batch, part, pinned, /*until_stopped=*/false); };
+    std::vector<at::Tensor> tensors =
+        ahead ? ahead->take(batch->number, batch->kind(), range, here) : here(range, /*pinned=*/false);
     load_seconds_[size_t(reader)] += steady_seconds() - begin;
     return tensors;
   };
@@ -184,8 +219,8 @@ void Loader::work() {
   }
 }
 
-/// Waits until the chunks [first, end) are loaded.
-void Loader::await(Loading& batch, size_t first, size_t end) {
+/// Waits until the chunks [first, end) are loaded. `until_stopped`: at most until stop().
+void Loader::await(Loading& batch, size_t first, size_t end, bool until_stopped) {
   MutexLock lock(mutex_);
   const auto ready = [&] {
     return std::all_of(batch.chunks.begin() + std::ptrdiff_t(first), batch.chunks.begin() + std::ptrdiff_t(end),
@@ -193,20 +228,22 @@ void Loader::await(Loading& batch, size_t first, size_t end) {
   };
   while (!ready()) {
     if (batch.error) std::rethrow_exception(batch.error);
+    if (until_stopped && stopped_) throw StoppedError({"copying samples ahead", "stopped", "", ""});
     if (const std::string reason = stop_reason_(); !reason.empty())
       throw StoppedError({"waiting for data", "stopped", reason, ""});
     chunks_changed_.wait_for(mutex_, kPoll);
   }
 }
 
-std::vector<at::Tensor> Loader::collect(Loading& batch, Range range) {
+std::vector<at::Tensor> Loader::collect(Loading& batch, Range range, bool pinned, bool until_stopped) {
   const PlannedBatch& plan = batch.plan;
   if (options_.threads == 0 || range.empty()) {
     Samples samples = plan.set->get(part_of(plan.indices, range), plan.draw);
+    if (pinned) return {samples.data.pin_memory(), samples.target.pin_memory()};
     return {samples.data, samples.target};
   }
   const auto first = size_t(range.begin / kChunkSamples), end = size_t((range.end + kChunkSamples - 1) / kChunkSamples);
-  await(batch, first, end);
+  await(batch, first, end, until_stopped);
   std::vector<at::Tensor> data, targets;
   for (size_t c = first; c < end; ++c) {
     const Chunk& chunk = batch.chunks[c];
@@ -214,7 +251,7 @@ std::vector<at::Tensor> Loader::collect(Loading& batch, Range range) {
     data.push_back(chunk.loaded.data.narrow(0, part.begin - chunk.samples.begin, part.size()));
     targets.push_back(chunk.loaded.target.narrow(0, part.begin - chunk.samples.begin, part.size()));
   }
-  return {at::cat(data), at::cat(targets)};
+  return {joined(data, range.size(), pinned), joined(targets, range.size(), pinned)};
 }
 
 }  // namespace trireme

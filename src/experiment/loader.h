@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "experiment/copies_ahead.h"
 #include "runtime/step.h"
 #include "trireme/dataset.h"
 
@@ -35,6 +36,9 @@ struct LoaderOptions {
   /// Returns which samples of a batch of `samples` the readers of this process request; only those are loaded ahead.
   /// Empty: all.
   std::function<std::vector<Range>(int64_t samples)> wanted = {};
+  /// By reader: the device of its worker, to which the samples are copied one batch ahead. Empty: samples stay in
+  /// memory of the host.
+  std::vector<int> devices = {};
 };
 
 /// The threads load batches in the order of `plan`, a few samples at a time, and hold each batch until every reader has
@@ -54,8 +58,8 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// Returns the reader's next batch. The tensors that its `load` returns are allocated by the calling thread and
-  /// belong to it.
+  /// Returns the reader's next batch. The tensors that its `load` returns belong to the caller: they are in memory of
+  /// the host or, if they were copied ahead, of its device.
   Batch take(int reader);
 
   /// Returns the seconds that the reader spent in `load` since the last call: in loading, or in waiting for the threads
@@ -70,12 +74,13 @@ class Loader {
   struct Loading;
 
   std::shared_ptr<Loading> next_for(int reader);
+  void copy_ahead(int reader);
   bool plan_one() TRIREME_REQUIRES(mutex_);
   bool may_load_ahead() const TRIREME_REQUIRES(mutex_);
   bool claim(std::shared_ptr<Loading>& batch, size_t& chunk) TRIREME_REQUIRES(mutex_);
   void work();
-  std::vector<at::Tensor> collect(Loading& batch, Range range);
-  void await(Loading& batch, size_t first, size_t end);
+  std::vector<at::Tensor> collect(Loading& batch, Range range, bool pinned, bool until_stopped);
+  void await(Loading& batch, size_t first, size_t end, bool until_stopped);
 
   const std::function<std::optional<PlannedBatch>()> plan_;
   const LoaderOptions options_;
@@ -93,9 +98,11 @@ class Loader {
   int64_t bytes_per_sample_ TRIREME_GUARDED_BY(mutex_) = 0;  ///< of the chunk loaded last; 0: not known yet
   bool ended_ TRIREME_GUARDED_BY(mutex_) = false;            ///< there are no more plans
   std::exception_ptr plan_error_ TRIREME_GUARDED_BY(mutex_);
-  bool stopping_ TRIREME_GUARDED_BY(mutex_) = false;
+  bool stopping_ TRIREME_GUARDED_BY(mutex_) = false;  ///< threads end: stop() was called, or samples cannot be loaded
+  bool stopped_ TRIREME_GUARDED_BY(mutex_) = false;   ///< stop() was called
 
   std::vector<std::thread> threads_;
+  std::vector<std::unique_ptr<CopiesAhead>> copies_;  ///< by reader; empty without LoaderOptions::devices
 };
 
 }  // namespace trireme

@@ -55,6 +55,7 @@ void read_devices(const ConfigTable& file, Experiment& e) {
   if (e.devices.empty()) file.fail("devices", "no number of workers", "name at least one, for example [2]");
   e.device = file.get_choice("device", "cpu", {"cpu", "cuda"}) == "cuda" ? c10::DeviceType::CUDA : c10::DeviceType::CPU;
   e.step_graph = file.get_bool("step_graph", true);
+  e.copy_ahead = file.get_bool("copy_ahead", false);
   e.device_memory = file.get_bytes("device_memory", 0);
   read_threads(file, e);
   e.device_speeds = file.get_doubles("device_speeds", {});

@@ -2,6 +2,8 @@
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include <numeric>
+
 #include "base/counted.h"
 #include "base/devices/device.h"
 #include "base/devices/gpu.h"
@@ -18,6 +20,8 @@ namespace {
   fail_user({where, is_flag ? "" : "\"cuda\"", why,
              (is_flag ? "leave it out to compute on cores" : "write device = \"cpu\"") + or_else});
 }
+
+int workers_of_process(const Plan& plan) { return plan.agreement.empty() ? 1 : plan.devices; }
 
 }  // namespace
 
@@ -70,17 +74,29 @@ std::vector<c10::Device> places_of_run(const RunSpec& experiment) {
   return places;
 }
 
+std::vector<c10::Device> places_of_process(const RunSpec& experiment, const Plan& plan) {
+  std::vector<c10::Device> places;
+  if (experiment.device == c10::DeviceType::CPU) return places;
+  const std::vector<c10::Device> visible = visible_devices(experiment.device);
+  check_internal(!visible.empty(), "a run on GPUs has been checked to have some");
+  const int count = workers_of_process(plan);
+  for (int worker = experiment.rank_on_machine * count; int(places.size()) < count; ++worker)
+    places.push_back(visible[size_t(worker) % visible.size()]);
+  return places;
+}
+
 PlacedDevices place_workers(const RunSpec& experiment, const Plan& plan) {
   if (!experiment.processes) return {0, places_of_run(experiment)};
-  const int count = plan.agreement.empty() ? 1 : plan.devices;
-  std::vector<c10::Device> places;
-  if (experiment.device != c10::DeviceType::CPU) {
-    const std::vector<c10::Device> visible = visible_devices(experiment.device);
-    check_internal(!visible.empty(), "a run on GPUs has been checked to have some");
-    for (int worker = experiment.rank_on_machine * count; int(places.size()) < count; ++worker)
-      places.push_back(visible[size_t(worker) % visible.size()]);
-  }
-  return {experiment.rank * count, std::move(places)};
+  return {experiment.rank * workers_of_process(plan), places_of_process(experiment, plan)};
+}
+
+std::vector<int> devices_to_copy_to(const RunSpec& experiment, const Plan& plan) {
+  if (experiment.device == c10::DeviceType::CPU || !experiment.copy_ahead) return {};
+  if (!plan.agreement.empty() || plan.stages.size() > 1) return {};
+  if (experiment.processes) return {experiment.rank};
+  std::vector<int> devices(size_t(plan.devices));
+  std::iota(devices.begin(), devices.end(), 0);
+  return devices;
 }
 
 std::vector<std::string> gpu_ids(const RunSpec& experiment) {

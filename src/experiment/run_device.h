@@ -30,9 +30,17 @@ RunSpec on_its_devices(RunSpec experiment, const Plan& plan);
 /// on cores.
 std::vector<c10::Device> places_of_run(const RunSpec& experiment);
 
+/// Returns where the workers of this process compute in a run of processes under `plan`, by worker; empty: on cores.
+std::vector<c10::Device> places_of_process(const RunSpec& experiment, const Plan& plan);
+
 /// Places the workers of this process in a run under `plan`, which are numbered among those of all processes. The
 /// processes of a machine take its GPUs in turn.
 PlacedDevices place_workers(const RunSpec& experiment, const Plan& plan);
+
+/// Returns by worker of this process the device to which samples are copied a batch ahead (LoaderOptions::devices);
+/// empty: to none. Stages of a pipeline use different parts of the samples, and an agreement may read them on the host:
+/// such samples are copied when they are used.
+std::vector<int> devices_to_copy_to(const RunSpec& experiment, const Plan& plan);
 
 /// Returns one text for each GPU that this process can use; processes that use one GPU have the same text for it. Empty
 /// for a run on cores.

@@ -10,6 +10,7 @@
 #include "cost/instruction_costs.h"
 #include "cost/memory.h"
 #include "cost/money.h"
+#include "experiment/run_device.h"
 #include "forecast/drawing.h"
 #include "plan/blocks.h"
 #include "program/compile_for.h"
@@ -95,7 +96,9 @@ void fill_memory(const RunSpec& experiment, const Model& model, const Plan& plan
                               .precision = experiment.precision,
                               .optimizer = experiment.optimizer,
                               .input_types = input_types(experiment, model),
-                              .library_memory = source.library_memory};
+                              .library_memory = source.library_memory,
+                              .sums_beside = source.cluster.overlap != Overlap::nothing,
+                              .copies_ahead = !devices_to_copy_to(experiment, plan).empty()};
   RunResult& row = prediction.row;
   row.memory = predict_memory(program, model, *source.layers, options, ranks);
   int64_t peak = 0;

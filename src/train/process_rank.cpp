@@ -29,14 +29,6 @@ constexpr const char* kEnd = "end";
 constexpr double kMostCores = 1e6;  // if no control group limits them
 constexpr int kClockRounds = 8;     // the fastest round counts
 
-/// Processes with equal ids share a steady clock.
-std::string machine_id() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  if (std::getline(file, id)) return id;
-  return host_name();
-}
-
 std::string text_of(double number) { return {reinterpret_cast<const char*>(&number), sizeof number}; }
 
 double number_from(const std::string& text) {
@@ -63,6 +55,13 @@ void shift(StepOutcome& outcome, double by) {
 }
 
 }  // namespace
+
+std::string machine_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  if (std::getline(file, id)) return id;
+  return host_name();
+}
 
 ProcessRank::ProcessRank(std::unique_ptr<Communicator> world, std::string backend)
     : world_(std::move(world)), states_(over_all(*world_)), backend_(std::move(backend)) {
@@ -116,7 +115,13 @@ void ProcessRank::compare_clocks(const std::vector<std::string>& machines) {
   }
 }
 
-std::unique_ptr<Communicator> ProcessRank::worker_communicator() { return over_all(*world_); }
+void ProcessRank::connect_gpus(const BackendKind& backend, c10::Device gpu) {
+  tensors_ = backend.between_gpus(over_all(*world_), gpu);
+  states_ = over_all(*tensors_);
+  backend_ = backend.name;
+}
+
+std::unique_ptr<Communicator> ProcessRank::worker_communicator() { return over_all(tensors_ ? *tensors_ : *world_); }
 
 bool ProcessRank::enters(StepGate& gate, int64_t step, int64_t steps) {
   if (rank() != 0) return receive_text(*world_, 0, kVerdict) == kGo;

@@ -11,6 +11,7 @@
 
 #include "base/memory.h"
 #include "train/step_records.h"
+#include "trireme/backend.h"
 #include "trireme/communicator.h"
 
 namespace trireme {
@@ -18,6 +19,9 @@ namespace trireme {
 /// The name under which LongWork (comm/flight_recorder.h) reports that rank 0 writes the last checkpoint after the
 /// other ranks are lost.
 inline constexpr const char* kSavingLastStep = "saving the last step";
+
+/// Processes with equal ids are on one machine and share a steady clock.
+std::string machine_id();
 
 /// One rank of the run. Belongs to one thread at a time: the worker's thread while there is one, otherwise the main
 /// thread; abort() and the constants may be used by any thread. Rank 0 coordinates: it decides which steps are run and
@@ -41,6 +45,10 @@ class ProcessRank {
   /// ranks must call it together, before a run on GPUs.
   void count_gpus(const std::vector<std::string>& ids);
   int gpus() const { return gpus_; }  ///< 0 before count_gpus
+
+  /// From now on tensors in memory of the ranks' GPUs travel by `backend`, which has between_gpus. `gpu` is this
+  /// rank's, and no other's. All ranks must call it together, before states() and worker_communicator() are used.
+  void connect_gpus(const BackendKind& backend, c10::Device gpu);
 
   /// A communicator over all ranks for training state; its messages have tags of their own.
   Communicator& states() { return *states_; }
@@ -79,8 +87,10 @@ class ProcessRank {
   void compare_clocks(const std::vector<std::string>& machines);
   void take_posts(StepRecords& records, size_t left);
 
-  const std::unique_ptr<Communicator> world_, states_;
-  const std::string backend_;
+  const std::unique_ptr<Communicator> world_;
+  std::unique_ptr<Communicator> tensors_;  ///< for workers, if tensors do not travel by world_; otherwise null
+  std::unique_ptr<Communicator> states_;
+  std::string backend_;
   int cores_ = 0, machines_ = 1, rank_on_machine_ = 0, gpus_ = 0;
   double clock_ahead_ = 0;  ///< seconds by which this machine's steady clock is ahead of rank 0's
 

@@ -176,7 +176,8 @@ void Run::begin_loading(const Phase& phase, ReplicaGroup& group, int64_t first_s
   group.loader = std::make_unique<Loader>([this, &group] { return next_batch(group); },
                                           LoaderOptions{.threads = loading_threads_of(experiment, *data.train),
                                                         .readers = group.world.size(),
-                                                        .wanted = samples_of_process(phase)},
+                                                        .wanted = samples_of_process(phase),
+                                                        .devices = devices_to_copy_to(experiment, phase.plan)},
                                           [&group] { return group.world.abort_reason(); });
 }
 
@@ -210,7 +211,6 @@ double Run::load_seconds(ReplicaGroup& group, int rank) const {
   return experiment.virtual_machines ? 0 : seconds;
 }
 
-/// `step`: number of finished steps.
 void Run::evaluate(Phase& phase, int rank, Worker& worker, int64_t step) {
   Loader& loader = *phase.only_group().loader;
   StepOutcome sum = evaluate_all(worker, phase.plan, data, batches.evaluations(),

@@ -160,6 +160,7 @@ class Run {
                          int64_t step);
   void work_as_replica(Phase& phase, ReplicaGroup& group, int rank, ParameterStore& store);
   int64_t enforced_limit(int64_t step) const;
+  /// `step`: number of finished steps.
   void evaluate(Phase& phase, int rank, Worker& worker, int64_t step);
   std::unique_ptr<Worker> make_worker(Phase& phase, ReplicaGroup& group, int rank, ParameterStore& store);
   void work(Phase& phase, int rank, Worker& worker, ParameterStore& store);

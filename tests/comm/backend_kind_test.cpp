@@ -23,7 +23,7 @@ TEST(Backends, AreFoundByName) {
 }
 
 TEST(Backends, ThatARunCanUse) {
-  EXPECT_EQ(backend_choices(), (std::vector<std::string>{"gloo", "mpi", "virtual"}));
+  EXPECT_EQ(backend_choices(), (std::vector<std::string>{"gloo", "mpi", "nccl", "virtual"}));
   EXPECT_EQ(&usual_process_backend(), &kGlooBackend);
   for (const BackendKind* kind : backend_kinds()) {
     if (!kind->can_be_chosen()) continue;

@@ -1,5 +1,5 @@
-// Under mpirun every process runs all tests at the same time. Rank 0 reports as usual, the other ranks report only
-// failures.
+// Under mpirun and nccl_ranks.sh every process runs all tests at the same time. Rank 0 reports as usual, the other
+// ranks report only failures.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -29,11 +29,13 @@ class FailurePrinter final : public ::testing::EmptyTestEventListener {
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   ::testing::AddGlobalTestEnvironment(new trireme::test_support::DeviceUnderTest);
-  const auto place = trireme::test_support::place_in_mpi();
-  if (place && place->rank != 0) {
+  const auto in_mpi = trireme::test_support::place_in_mpi();
+  const auto in_nccl = trireme::test_support::place_in_nccl();
+  const int rank = in_nccl ? in_nccl->rank : in_mpi ? in_mpi->rank : 0;
+  if (rank != 0) {
     auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
     delete listeners.Release(listeners.default_result_printer());
-    listeners.Append(new FailurePrinter(place->rank));
+    listeners.Append(new FailurePrinter(rank));
   }
   return RUN_ALL_TESTS();
 }

@@ -56,6 +56,9 @@ INSTANTIATE_TEST_SUITE_P(Gloo, Collectives,
 INSTANTIATE_TEST_SUITE_P(GlooGpu, Collectives,
                          ::testing::Combine(::testing::Values(Backend::gloo_gpu), ::testing::Values(1, 2, 3)),
                          case_name);
+INSTANTIATE_TEST_SUITE_P(Direct, Collectives,
+                         ::testing::Combine(::testing::Values(Backend::direct), ::testing::Values(1, 2, 3, 4)),
+                         case_name);
 INSTANTIATE_TEST_SUITE_P(Mpi, Collectives,
                          ::testing::Combine(::testing::Values(Backend::mpi), ::testing::Values(1, 2, 3, 4)), case_name);
 

@@ -10,6 +10,7 @@
 #include "../base/expect_error.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "support/strict_device.h"
 
 namespace trireme {
 namespace {
@@ -210,6 +211,54 @@ TEST_F(Loading, SamplesAreChargedToTheWorkerThatReadsThem) {
     tensors[0].zero_();  // changes only this worker's copy
     EXPECT_NE(batch.load({0, 10})[0].abs().sum().item<double>(), 0);
   }
+}
+
+/// The third batch is the first whose requests are known when the batch before it is taken.
+TEST_F(Loading, TheNextBatchIsCopiedToTheDeviceOfItsWorker) {
+  Loader direct(plan(), {.threads = 0}, never);
+  const std::vector<at::Tensor> expected = read_all(direct, 0);
+  test::install_strict_device();
+  const PlacedDevices placed(0, {test::strict_device(0), test::strict_device(1)});
+  for (const int threads : {0, 2}) {
+    Loader loader(plan(), {.threads = threads, .readers = 2, .devices = {0, 1}}, never);
+    for (const int reader : {0, 1}) {
+      const DeviceScope worker(reader);
+      const std::vector<at::Tensor> actual = read_all(loader, reader);
+      ASSERT_EQ(actual.size(), expected.size());
+      for (size_t i = 0; i < actual.size(); ++i) {
+        const bool copied = i / 6 >= 2 && i / 6 + 1 < size_t(kBatches);  // the last batch is smaller: of another kind
+        EXPECT_EQ(actual[i].device(), copied ? test::strict_device(reader) : c10::Device(at::kCPU)) << i;
+        EXPECT_TRUE(at::equal(actual[i].to(at::kCPU), expected[i])) << i;
+      }
+    }
+  }
+}
+
+TEST_F(Loading, ARangeThatWasNotCopiedIsLoaded) {
+  Loader loader(plan(), {.threads = 2, .devices = {0}}, never);
+  for (int64_t k = 0; k < kBatches - 1; ++k) {
+    const Range range = k == 5 ? Range{3, 9} : Range{10, 20};
+    const auto indices = loader.take(0).load(range).at(1);
+    EXPECT_EQ(indices.size(0), range.size());
+    for (int64_t i = 0; i < range.size(); ++i)
+      EXPECT_EQ(indices[i].item<int64_t>(), random_permutation(1000, uint64_t(k))[size_t(range.begin + i)]);
+  }
+}
+
+TEST_F(Loading, WhatCannotBeCopiedAheadEndsTheRunAtItsBatch) {
+  set->broken = random_permutation(1000, 3)[20];  // an index of the fourth batch
+  for (const int threads : {0, 2}) {
+    Loader loader(plan(), {.threads = threads, .devices = {0}}, never);
+    for (int k = 0; k < 3; ++k) EXPECT_EQ(loader.take(0).load({0, kBatch})[1].size(0), kBatch) << k;
+    EXPECT_THROW(loader.take(0).load({0, kBatch}), std::runtime_error);
+  }
+}
+
+TEST_F(Loading, StopsWhileItCopiesAhead) {
+  set->pause = std::chrono::milliseconds(50);
+  Loader loader(plan(), {.threads = 1, .ahead_bytes = 1, .devices = {0}}, never);
+  for (int k = 0; k < 3; ++k) loader.take(0).load({0, kBatch});
+  loader.stop();
 }
 
 /// A process of several reads a part of each batch; here the middle.

@@ -87,8 +87,9 @@ class ProcessRun : public TinyTraining {
     return outcome;
   }
 
-  /// As as_processes, over gloo, each rank on one of the strict devices.
-  Outcome on_gpus(const std::string& strategy, int devices) {
+  /// As as_processes, over gloo, each rank on one of the strict devices. `links`: null, or how tensors travel between
+  /// these.
+  Outcome on_gpus(const std::string& strategy, int devices, const BackendKind* links = nullptr) {
     const Model model = build_model(experiment, data);
     const Plan plan = is_update_policy(strategy) ? plan_with_agreement(strategy, experiment, model, devices)
                                                  : plan_of(strategy, devices, model);
@@ -104,6 +105,7 @@ class ProcessRun : public TinyTraining {
       own.rank = own.rank_on_machine = process->rank();
       process->count_gpus(gpu_ids(own));
       EXPECT_EQ(process->gpus(), test::kStrictDevices);
+      if (links) process->connect_gpus(*links, test::strict_device(process->rank()));
       if (process->rank() > 0) return run_follower_rank(own, model, data, plan, process, interrupted);
       outcome.row = train(own, model, data, plan, observer, interrupted, nullptr, {}, process);
       outcome.weights = observer.weights;
@@ -158,6 +160,48 @@ TEST_F(ProcessRun, TrainsAsThreadsDo) {
     for (int rank = 0; rank < devices; ++rank)
       EXPECT_EQ(processes.row.memory[size_t(rank)].current[size_t(MemoryCategory::optimizer)],
                 threads.row.memory[size_t(rank)].current[size_t(MemoryCategory::optimizer)]);
+  }
+}
+
+constexpr BackendKind kThreadLinks{
+    .name = "links of threads",
+    .help = "",
+    .purpose = "tensors from device to device",
+    .between_gpus = [](std::unique_ptr<Communicator> control, c10::Device device) -> std::unique_ptr<Communicator> {
+      return direct_communicator(std::move(control), std::make_shared<ThreadLinks>(device));
+    }};
+
+/// The communicator of backend nccl, with other links than NCCL's.
+TEST_F(ProcessRun, OnGpusThatSendToEachOther) {
+  if (device_under_test() != "strict" || !gloo_available()) GTEST_SKIP() << "needs several devices and gloo";
+  for (const auto& [strategy, devices] :
+       std::vector<std::pair<std::string, int>>{{"data", 3},
+                                                {"tensor", 2},
+                                                {"1f1b,micro_batches=4", 2},
+                                                {"zero2", 2},
+                                                {"zero3", 3},
+                                                {"data=2,pipeline=2,schedule=1f1b", 4}}) {
+    SCOPED_TRACE(strategy);
+    const Outcome threads = in_threads(strategy, devices), processes = on_gpus(strategy, devices, &kThreadLinks);
+    expect_same(processes, threads);
+    EXPECT_EQ(processes.row.backend, kThreadLinks.name);
+    EXPECT_EQ(processes.row.bytes_per_step, threads.row.bytes_per_step);
+  }
+  for (const char* const policy : {"local-sgd,every=2 steps", "easgd,period=2"}) {
+    const Outcome processes = on_gpus(policy, 2, &kThreadLinks);
+    EXPECT_EQ(processes.row.status, RunStatus::ok) << policy << ": " << processes.row.reason;
+    EXPECT_THAT(processes.ends, ::testing::Each(IsEmpty())) << policy;
+  }
+}
+
+TEST_F(ProcessRun, OnGpusToWhichSamplesAreCopiedAhead) {
+  if (device_under_test() != "strict" || !gloo_available()) GTEST_SKIP() << "needs several devices and gloo";
+  experiment.batch = 70;  // several pieces, as threads load them, and a shorter last one
+  const Outcome threads = in_threads("data=2,micro_batches=2", 2);
+  experiment.copy_ahead = true;
+  for (const int loading : {0, 2}) {
+    experiment.loading_threads = loading;
+    expect_same(on_gpus("data=2,micro_batches=2", 2), threads);
   }
 }
 

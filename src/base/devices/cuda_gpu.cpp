@@ -7,6 +7,8 @@
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -93,6 +95,18 @@ double gpu_seconds_between(const std::shared_ptr<void>& begin, const std::shared
   auto& last = *static_cast<at::cuda::CUDAEvent*>(end.get());
   last.synchronize();
   return double(first.elapsed_time(last)) * 1e-3;
+}
+
+std::shared_ptr<void> use_side_stream() {
+  return std::make_shared<c10::cuda::CUDAStreamGuard>(c10::cuda::getStreamFromPool(/*isHighPriority=*/true));
+}
+
+void continue_after(const std::shared_ptr<void>& event) {
+  static_cast<at::cuda::CUDAEvent*>(event.get())->block(c10::cuda::getCurrentCUDAStream());
+}
+
+void keep_for_current_stream(const at::Tensor& tensor) {
+  c10::cuda::CUDACachingAllocator::recordStream(tensor.storage().data_ptr(), c10::cuda::getCurrentCUDAStream());
 }
 
 void release_kept_gpu_memory() {

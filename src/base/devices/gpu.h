@@ -1,6 +1,8 @@
 // What libtorch's CUDA half knows, for builds with it and without.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -40,6 +42,14 @@ void take_library_memory();
 std::shared_ptr<void> record_gpu_event();
 /// Waits for `end`. Returns the seconds between the two events, which are of one GPU.
 double gpu_seconds_between(const std::shared_ptr<void>& begin, const std::shared_ptr<void>& end);
+
+/// Returns a guard. While it exists, this thread's work for its current GPU goes to another stream than other threads'.
+/// Requires CUDA, as the next two.
+std::shared_ptr<void> use_side_stream();
+/// Makes the current stream of this thread's GPU wait for the event. The host does not wait.
+void continue_after(const std::shared_ptr<void>& event);
+/// Frees the tensor's memory, later, only after the current stream's work of that time.
+void keep_for_current_stream(const at::Tensor& tensor);
 
 /// Gives memory that libtorch keeps for later back to the GPUs, so that other processes can have it.
 void release_kept_gpu_memory();

@@ -16,6 +16,9 @@ std::shared_ptr<void> record_gpu_event() {
   return nullptr;
 }
 double gpu_seconds_between(const std::shared_ptr<void>&, const std::shared_ptr<void>&) { return 0; }
+std::shared_ptr<void> use_side_stream() { return nullptr; }
+void continue_after(const std::shared_ptr<void>&) {}
+void keep_for_current_stream(const at::Tensor&) {}
 void release_kept_gpu_memory() {}
 
 }  // namespace trireme

@@ -1,18 +1,15 @@
-// Replaces c10d_nccl.cpp if libtorch has no CUDA or NCCL's header is missing.
+// Replaces the other files of this folder if libtorch has no CUDA or NCCL's header is missing.
 #include "comm/nccl/nccl.h"
 #include "trireme/error.h"
 
 namespace trireme {
 
 bool nccl_available() { return false; }
-int nccl_gpus() { return 0; }
+std::string nccl_version() { return ""; }
+std::string nccl_obstacle() { return "this build has no NCCL: its libtorch has no CUDA, or nccl.h was missing"; }
 
-std::unique_ptr<Communicator> nccl_communicator(const NcclOptions&) {
-  fail_run({.where = "backend nccl",
-            .what = "this build of trireme has no NCCL",
-            .why = "it was configured with a libtorch without CUDA, or without NCCL's header",
-            .next = "configure it with a CUDA libtorch in CMAKE_PREFIX_PATH and the NCCL of its version, or use the "
-                    "backend gloo"});
+std::shared_ptr<DeviceLinks> nccl_links(c10::Device) {
+  fail_run({"backend nccl", nccl_obstacle(), "", "use another backend: gloo, or mpi"});
 }
 
 }  // namespace trireme

@@ -40,6 +40,7 @@ class ProcessCommunicator final : public GroupMember {
   void abort(const std::string& reason) override { world_->abort(reason); }
   std::string abort_reason() const override { return world_->abort_reason(); }
   void work_beside() override;
+  void require_all_there(const std::string& doing) override { world_->require_there(world_ranks_, doing); }
   bool moves_beside_computing() const override { return size() > 1; }
   FlightRecorder* recorder() override { return &world_->recorder(); }
 

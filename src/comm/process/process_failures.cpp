@@ -82,6 +82,18 @@ void ProcessWorld::throw_if_aborted() const {
   fail_run({.where = "", .what = "communication between the workers was stopped", .why = reason, .next = ""});
 }
 
+void ProcessWorld::require_there(const std::vector<int>& ranks, const std::string& doing) {
+  throw_if_aborted();
+  for (const int peer : ranks) {
+    std::optional<std::string> gone;
+    {
+      const MutexLock lock(mutex_);
+      gone = peers_[size_t(peer)].gone;
+    }
+    if (gone) fail_peer(doing, peer, *gone);
+  }
+}
+
 void ProcessWorld::fail(const std::string& doing, const std::string& what, const std::string& why,
                         const std::string& next) {
   throw_if_aborted();

@@ -66,6 +66,9 @@ class ProcessWorld {
   std::unique_ptr<Transfer> fetch(const Arrival& arrival, const at::Tensor& target, int from, const std::string& doing);
   void finish(std::unique_ptr<Transfer> transfer, int peer, const std::string& doing);
 
+  /// If one of these ranks is gone, aborts the world. Throws a run error if the world was aborted.
+  void require_there(const std::vector<int>& ranks, const std::string& doing);
+
   /// Aborts the world and throws a run error, or the error of an earlier abort.
   [[noreturn]] void fail(const std::string& doing, const std::string& what, const std::string& why,
                          const std::string& next);
