@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares two processes over gloo: Trireme's data plan and PyTorch's DistributedDataParallel, on the same two cores and network, alternately. A
+"""Compares two processes over gloo: Trireme under a plan and PyTorch's DistributedDataParallel, on the same two cores and network, alternately. A
 ResNet-18 on 32x32 images (resnet18, torchvision's, is limited by its weights; cifar-resnet18 by arithmetic), batch 128, channels_last, one thread
 per process and tcmalloc in both. First over this machine's loopback, then, with root and network namespaces, between two hosts with a connection
 of 1 Gbit/s each (tests/cli/emulated_hosts.py).
@@ -7,7 +7,7 @@ of 1 Gbit/s each (tests/cli/emulated_hosts.py).
 Exposed communication is the time by which a step is longer than a step without communication: two processes at the same time, each with half the
 batch. Prints a table for docs/backends.md.
 
-Usage: bench/ddp_processes.py BUILD [ROUNDS] [MODEL]   (3 rounds, resnet18; needs train_step and Debian's python3-torch)"""
+Usage: bench/ddp_processes.py BUILD [ROUNDS] [MODEL] [PLAN]   (3 rounds, resnet18, data; needs train_step and Debian's python3-torch)"""
 import glob
 import os
 import pathlib
@@ -42,8 +42,9 @@ def on_core(rank, command):
 
 
 class Bench:
-    def __init__(self, build, model):
+    def __init__(self, build, model, plan):
         self.flags = ["--model", model, "--steps", str(STEPS[model])]
+        self.plan = plan
         self.trireme = [str(pathlib.Path(build).resolve() / "bench" / "train_step")]
         self.pytorch = ["/usr/bin/python3", str(HERE / "peers" / "ddp.py")]
         self.token = secrets.token_hex(16)
@@ -55,7 +56,10 @@ class Bench:
         if together:
             environment.update(RANK=str(rank), WORLD_SIZE=str(PROCESSES), LOCAL_RANK="0", MASTER_ADDR=network.address(0),
                                MASTER_PORT=str(self.port))
-        extra = ["--processes", "1"] if command is self.pytorch and not together else ["--plan", "single"] if not together else []
+        if command is self.trireme:
+            extra = ["--plan", self.plan if together else "single"]
+        else:
+            extra = [] if together else ["--processes", "1"]
         return subprocess.Popen(network.inside(rank, on_core(rank, [*command, *self.flags, "--batch", str(batch), *extra])),
                                 env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -95,7 +99,7 @@ def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     rounds, model = int(sys.argv[2]) if len(sys.argv) > 2 else 3, sys.argv[3] if len(sys.argv) > 3 else "resnet18"
-    bench = Bench(sys.argv[1], model)
+    bench = Bench(sys.argv[1], model, sys.argv[4] if len(sys.argv) > 4 else "data")
     print("| network | Trireme, images/s | PyTorch DDP, images/s | Trireme / DDP | exposed, ms per step, Trireme | exposed, DDP |")
     print("|---|---|---|---|---|---|")
     measure(bench, Loopback(), rounds)

@@ -86,7 +86,7 @@ struct PriceTag {
 /// Which communication a device overlaps with computing.
 enum class Overlap {
   nothing,  ///< computing and communication alternate
-  sums,     ///< sums of gradients that all holders need whole: processes and threads of this machine
+  sums,     ///< sums of gradients: processes of this machine
   all       ///< also weight gathers and messages (GPUs with streams)
 };
 

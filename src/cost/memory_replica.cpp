@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "program/reductions.h"
 #include "runtime/replicas/compression.h"
 #include "trireme/error.h"
 
@@ -17,6 +18,7 @@ ReplicaMemory::ReplicaMemory(const RankSizes& sizes, MemoryTally& tally)
       tally_(tally),
       master_(sizes.all().master_bytes()),
       compute_(sizes.all().compute_bytes()),
+      one_at_a_time_(sizes.all().options().sums_beside && reduces_one_at_a_time(program())),
       own_(program().buckets.size()) {
   for (BucketId b = 0; b < BucketId(own_.size()); ++b) {
     const Bucket& it = bucket(b);
@@ -169,6 +171,7 @@ void ReplicaMemory::reduce(BucketId id, bool last) {
     tally_.pass(MemoryCategory::gradients, copies ? it.elements * kBfloat16Bytes : own.factors);
     return;
   }
+  if (one_at_a_time_) travels_.clear();  // the sum before has ended
   if (!own.contributes && !divides(own, OptimizerSharding::zero2) && !own.reduced)
     own.reduced = allocate(tally_, MemoryCategory::gradients, own.part * master_);
   Held travels;
@@ -182,11 +185,18 @@ void ReplicaMemory::reduce(BucketId id, bool last) {
     for (int holder : {it.holders.front(), it.holders.back()}) largest = std::max(largest, it.slice_of(holder).size());
     travels = allocate(tally_, MemoryCategory::gradients, largest * element);
   }
-  if (sends_bf16) tally_.pass(MemoryCategory::gradients, own.part * kBfloat16Bytes);
+  if (sizes_.all().options().sums_beside) {
+    travels_ = {own.gradient, travels};
+    travels_of_ = id;
+    if (sends_bf16) travels_.push_back(allocate(tally_, MemoryCategory::gradients, own.part * kBfloat16Bytes));
+  } else if (sends_bf16) {
+    tally_.pass(MemoryCategory::gradients, own.part * kBfloat16Bytes);
+  }
   own.gradient.reset();
 }
 
 void ReplicaMemory::update(BucketId id) {
+  if (id == travels_of_) travels_.clear();
   const Own& own = of(id);
   // the copy for the update, where the sum is in bfloat16
   if (program().private_replicas && stores_bf16(program(), bucket(id)) && !divides(own, OptimizerSharding::zero2)) {

@@ -58,7 +58,11 @@ class ReplicaMemory {
   const RankSizes& sizes_;
   MemoryTally& tally_;
   const int64_t master_, compute_;  ///< bytes per element
+  const bool one_at_a_time_;        ///< gradients travel beside the backward, one bucket at a time
   std::vector<Own> own_;            // by bucket
+  /// What is reduced beside the backward, until the next reduction or its bucket's update.
+  std::vector<Held> travels_;
+  BucketId travels_of_ = -1;  ///< that bucket
 };
 
 }  // namespace trireme

@@ -79,8 +79,6 @@ class PlanSearch {
   BestPlan run() {
     if (objective_ == Objective::memory) {
       find_least();
-      const bool none_fits = answer_.best && best_that_fits() == kInfinity;
-      if (none_fits && may_divide()) find_least();
     } else {
       climb_down();
       if (!thorough_ && best_that_fits() == kInfinity && !deadline_.passed()) {
@@ -89,6 +87,7 @@ class PlanSearch {
         divides_ = false;
         climb_down();
       }
+      if (best_that_fits() == kInfinity) add_least();
     }
     if (pool_.empty() && answer_.best) add(*answer_.best);
     rank(pool_, objective_);
@@ -122,7 +121,12 @@ class PlanSearch {
     const Stop stop = !limited_   ? descend(top, 0)
                       : thorough_ ? climb_all(std::min(top, highest_rung()))
                                   : descend(std::min(top, own_rung() - 1), 0);
-    if (stop != Stop::no_plan) return;
+    if (stop == Stop::no_plan) add_least();
+  }
+
+  /// Adds the plan of the least memory to the pool. The answer stays.
+  void add_least() {
+    if (deadline_.passed() || std::exchange(has_least_, true)) return;
     PlanAnswer searched = std::move(answer_);
     find_least();
     answer_ = std::move(searched);
@@ -195,7 +199,14 @@ class PlanSearch {
     return best;
   }
 
-  void find_least() { answer_ = search(0, Objective::memory); }
+  /// Without optimizer sharding first: the formula does not count the memory of gradients that are being reduced.
+  void find_least() {
+    divides_ = false;
+    answer_ = search(0, Objective::memory);
+    const bool none_fits = answer_.best && best_that_fits() == kInfinity;
+    if (!none_fits || !may_divide()) return;
+    if (PlanAnswer divided = search(0, Objective::memory); divided.best) answer_ = std::move(divided);
+  }
 
   /// Optimizer sharding multiplies the configurations, so it is searched only where nothing fits without it. From then
   /// on it is part of the space. Returns false if it is already.
@@ -350,11 +361,12 @@ class PlanSearch {
   const std::vector<int> micro_batches_;  // to search; empty: the usual ones
   const Deadline deadline_;
   bool thorough_;
-  int64_t largest_ = 0;   // bytes of the largest device that has a limit
-  bool limited_ = false;  // some device has a limit
-  double bound_ = 0;      // lower bound of the last search on a rung that found a plan
-  bool has_own_ = false;  // answer_ is that of the own rung
-  bool divides_ = false;  // optimizer sharding is part of the space
+  int64_t largest_ = 0;     // bytes of the largest device that has a limit
+  bool limited_ = false;    // some device has a limit
+  double bound_ = 0;        // lower bound of the last search on a rung that found a plan
+  bool has_own_ = false;    // answer_ is that of the own rung
+  bool divides_ = false;    // optimizer sharding is part of the space
+  bool has_least_ = false;  // add_least() was called
   PlanAnswer answer_;
   std::vector<Finalist> pool_;
 };

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "program/reductions.h"
 #include "program/rendezvous.h"
 #include "trireme/error.h"
 
@@ -24,6 +25,7 @@ Pending take_out(std::vector<Pending>& under_way, Pending& pending) {
 
 Engine::Engine(const Program& program, EngineCosts& costs, const EngineOptions& options)
     : program_(program),
+      one_sum_at_a_time_(reduces_one_at_a_time(program)),
       costs_(costs),
       overlap_(costs.overlap()),
       all_ranks_(options.ranks.empty()),
@@ -126,12 +128,12 @@ const Role& Engine::role_at(const Execution& e) {
 // -- the main lane
 
 /// The lane of an instruction. With shared replicas, gradient sums are part of the update. If links overlap only
-/// gradient sums, the sums of sharded optimizers remain on the main lane.
+/// gradient sums, everything else remains on the main lane.
 Lane Engine::lane_for(const Instruction& i) const {
   const Lane lane = description_of(i.code).lane;
   if (lane == Lane::exchange && !program_.private_replicas) return Lane::main;
   if (overlap_ == Overlap::all) return lane;
-  return lane == Lane::exchange && program_.optimizer_sharding == OptimizerSharding::none ? lane : Lane::main;
+  return description_of(i.code).weights == WeightUse::sum_gradients ? lane : Lane::main;
 }
 
 void Engine::next(Rank& r) {
@@ -160,6 +162,7 @@ void Engine::advance(int rank) {
     if (r.beside) {
       const Lane lane = lane_for(at(e));
       if (lane != Lane::main) {
+        if (is_held(r, at(e))) break;
         next(r);
         hand_over(e, lane);
         continue;
@@ -179,17 +182,22 @@ void Engine::hand_over(Execution e, Lane lane) {
   if (lane == Lane::exchange) {
     Beside& beside = *rank_of(e).beside;
     ++beside.exchanging;
-    if (description_of(at(e).code).weights == WeightUse::sum_gradients) ++beside.summing[at(e).index];
+    if (description_of(at(e).code).weights == WeightUse::sum_gradients) {
+      ++beside.sums;
+      ++beside.summing[at(e).index];
+    }
   }
   lane_of(e).queue.push_back(e);
   drain(e);
 }
 
-/// True if the instruction must wait for the exchange lane: an update for its bucket's sum, a norm for all sums.
+/// True if the instruction must wait for the exchange lane: an update for its bucket's sum, a norm for all sums, a sum
+/// for the one before if they follow each other.
 bool Engine::is_held(Rank& rank, const Instruction& i) const {
   const WeightUse use = description_of(i.code).weights;
   if (use == WeightUse::measure_sums) rank.held = rank.beside->exchanging > 0;
   if (use == WeightUse::update) rank.held = rank.beside->summing[i.index] > 0;
+  if (use == WeightUse::sum_gradients && one_sum_at_a_time_) rank.held = rank.beside->sums > 0;
   rank.was_held |= rank.held;
   return rank.held;
 }
@@ -367,7 +375,10 @@ void Engine::end(const Execution& e) {
     lane_of(e).busy = false;
     if (e.lane == Lane::exchange) {
       --r.beside->exchanging;
-      if (description_of(at(e).code).weights == WeightUse::sum_gradients) --r.beside->summing[at(e).index];
+      if (description_of(at(e).code).weights == WeightUse::sum_gradients) {
+        --r.beside->sums;
+        --r.beside->summing[at(e).index];
+      }
       if (std::exchange(r.held, false)) ready_.push_back(e.rank);
     }
   }

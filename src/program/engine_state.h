@@ -63,7 +63,8 @@ class Engine {
   struct Beside {
     LaneState exchange, mail;
     int exchanging = 0;               // instructions on the exchange lane that have not ended
-    std::map<BucketId, int> summing;  // gradient sums among them
+    int sums = 0;                     // gradient sums among them
+    std::map<BucketId, int> summing;  // the same by bucket
   };
 
   /// The facts of an instruction that the engine needs to start it.
@@ -139,6 +140,7 @@ class Engine {
   void find_leftovers();
 
   const Program& program_;
+  const bool one_sum_at_a_time_;
   EngineCosts& costs_;
   const Overlap overlap_;
   const bool all_ranks_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "cost/call_shapes.h"
 #include "trireme/plan.h"
@@ -194,7 +195,7 @@ void StageCosts::add_parameter(double elements, const Candidate& candidate, size
   if (elsewhere) terms.exposed += ring_all_reduce_seconds(entry_, 2, here * bytes.gradient);
 }
 
-/// Traffic of zero2 and zero3 per micro-batch is added to `communication`, from which overlap() subtracts what hides.
+/// Traffic of zero2 and zero3 is per micro-batch; overlap() subtracts what hides.
 void StageCosts::add_traffic(const LinkCost& ring, int holders, double elements, StageTerms& terms) const {
   const Bytes bytes = bytes_per_element();
   const double half = ring_reduce_scatter_seconds(ring, holders, elements * bytes.gradient);
@@ -206,20 +207,21 @@ void StageCosts::add_traffic(const LinkCost& ring, int holders, double elements,
       terms.exposed += gather;
       break;
     case OptimizerSharding::zero2:
-      terms.communication += half;
+      terms.scatter += half;
       terms.exposed += gather;
       break;
-    case OptimizerSharding::zero3: terms.communication += half + (settings_.recompute ? 3 : 2) * gather; break;
+    case OptimizerSharding::zero3:
+      terms.scatter += half;
+      terms.communication += (settings_.recompute ? 3 : 2) * gather;
+      break;
   }
 }
 
 /// If computation and communication overlap, both take longer.
 void StageCosts::overlap(StageTerms& terms) const {
-  if (cluster_.overlap == Overlap::nothing ||
-      (cluster_.overlap == Overlap::sums && settings_.sharding != OptimizerSharding::none)) {
-    terms.exposed += terms.reduce;
-    terms.reduce = 0;
-  }
+  if (cluster_.overlap == Overlap::sums) terms.scatter = std::max(0.0, terms.scatter - terms.hide);
+  terms.communication += std::exchange(terms.scatter, 0.0);
+  if (cluster_.overlap == Overlap::nothing) terms.exposed += std::exchange(terms.reduce, 0.0);
   if (cluster_.overlap != Overlap::all) return;
   terms.reduce *= cluster_.transfer_slowdown;
   terms.exposed += (1 - 1 / cluster_.compute_slowdown) * terms.reduce;

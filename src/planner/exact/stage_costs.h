@@ -29,6 +29,7 @@ struct StageTerms {
   double weight_compute = 0;  ///< the weights' part of backward, if settings.splits_backward
   double communication = 0;   ///< redistributions, communication inside layer calls, activations and gradients from
                               ///< other stages, traffic of zero2 and zero3
+  double scatter = 0;  ///< the part of that traffic that reduces gradients; overlap() moves it to `communication`
   // per step
   double hide = 0;     ///< backward of one micro-batch, which can hide a reduction
   double reduce = 0;   ///< reduction of gradients; hidden if the cluster overlaps

@@ -1,4 +1,5 @@
 #include "runtime/replicas/private_replicas.h"
+#include "program/reductions.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
@@ -154,10 +155,13 @@ class PrivateReplicas final : public Replicas {
   void release(BucketId bucket) override { replica(bucket).release(); }
   at::Tensor gradient(BucketId bucket) override { return replica(bucket).gradient(); }
   void reduce(BucketId bucket, bool last) override {
+    if (one_at_a_time_ && on_its_way_ >= 0) replica(on_its_way_).await_sum();
+    on_its_way_ = bucket;
     replica(bucket).reduce(written_[size_t(bucket)].get(), last);
     if (last) reduced_.push_back(bucket);
   }
   void await_sums() override;
+  void await_sum(BucketId bucket) override { replica(bucket).await_sum(); }
   std::exception_ptr failure() const override;
   double square_sum(BucketId bucket) override { return replica(bucket).square_sum(); }
   void measure(BucketId bucket, double scale, std::span<SquareSums> sums) override {
@@ -182,6 +186,8 @@ class PrivateReplicas final : public Replicas {
   }
 
   const OptimizerConfig optimizer_;
+  const bool one_at_a_time_;
+  BucketId on_its_way_ = -1;                                          // the bucket that was reduced last
   std::vector<BucketId> reduced_;                                     // reduced and not yet updated, in this order
   std::map<std::vector<int>, std::unique_ptr<Communicator>> groups_;  // by holders
   std::vector<std::unique_ptr<BucketReplica>> replicas_;              // by bucket; null if this worker is not a holder
@@ -191,7 +197,10 @@ class PrivateReplicas final : public Replicas {
 
 PrivateReplicas::PrivateReplicas(int rank, const Program& program, Precision precision, Communicator& world,
                                  const OptimizerConfig& optimizer)
-    : Replicas(program), optimizer_(optimizer), replicas_(program.buckets.size()) {
+    : Replicas(program),
+      optimizer_(optimizer),
+      one_at_a_time_(reduces_one_at_a_time(program)),
+      replicas_(program.buckets.size()) {
   // Weights may be restored later outside inference mode, where tensors created in inference mode cannot be written.
   const c10::InferenceMode ordinary(false);
   for (size_t b = 0; b < program.buckets.size(); ++b) {
@@ -200,7 +209,7 @@ PrivateReplicas::PrivateReplicas(int rank, const Program& program, Precision pre
     std::unique_ptr<Communicator>& group = groups_[holders];
     if (holders.size() > 1 && !group) group = world.group(holders);
     const bool divided = program.optimizer_sharding != OptimizerSharding::none && group;
-    const bool beside = group && !divided && program.training && group->moves_beside_computing();
+    const bool beside = group && program.training && group->moves_beside_computing();
     std::unique_ptr<CollectiveQueue>& queue = queues_[holders];
     if (beside && !queue) queue = std::make_unique<CollectiveQueue>(world.group(holders), DeviceScope::current());
     const ReplicaSetting setting{

@@ -126,6 +126,8 @@ class Replicas {
   /// Blocks until all reductions that run while the worker computes have finished, in the order in which they were
   /// started.
   virtual void await_sums() {}
+  /// The same for the sum of one bucket, which this worker holds.
+  virtual void await_sum(BucketId bucket) { static_cast<void>(bucket); }
   /// Returns why one of them failed; null if none did.
   virtual std::exception_ptr failure() const { return nullptr; }
 

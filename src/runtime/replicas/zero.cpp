@@ -8,9 +8,14 @@
 // | zero2 | 4 P     | 4 P / n   | 4 K P / n | gradients of buckets from their first layer's backward to reduce()   |
 // | zero3 | 4 P / n | 4 P / n   | 4 K P / n | the same, and weights of buckets from gather to release              |
 //
+// Where bytes move beside computing (Communicator::moves_beside_computing), a bucket is reduced while the backward
+// continues. Where that takes memory (reduces_one_at_a_time: zero2, zero3, and sums in bfloat16), gradients of one
+// bucket at most are on their way.
+//
 // Under bf16 the float32 master values are divided at every level; in the table the bfloat16 copy takes the place of
 // the weights. With gradients stored in bfloat16 (Compression), whole gradients take half the bytes.
 #include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 #include <optional>
@@ -115,6 +120,7 @@ class ZeroReplica final : public BucketReplica {
   void release() override;
   at::Tensor gradient() override;
   void reduce(bool* written, bool last) override;
+  void await_sum() override;
   double square_sum() override;
   void measure(double scale, std::span<SquareSums> sums) override;
   void update(double learning_rate, double scale, std::span<const double> trust) override;
@@ -126,7 +132,7 @@ class ZeroReplica final : public BucketReplica {
   Range own() const { return parts_[mine_]; }
   bool divides_gradients() const { return level_ != OptimizerSharding::zero1; }
   at::Tensor take_contribution(bool* written);
-  void reduce_scatter(const at::Tensor& contribution, at::Tensor& sum);
+  void reduce_scatter(Communicator& group, const at::Tensor& contribution, bool adds);
   void gather_updated();
 
   const OptimizerSharding level_;
@@ -140,6 +146,9 @@ class ZeroReplica final : public BucketReplica {
   at::Tensor reduced_;    // own part of the sum; zero1: lies in `flat_` if `flat_` is defined
   bool begun_ = false;    // `reduced_` holds earlier micro-batches of this batch
   bool pending_ = false;  // reduced, not yet used by an update
+  /// While the sum is computed beside the worker's work: the operation, and the summand that it reads.
+  std::future<OperationDone> summing_;
+  at::Tensor travels_;
 };
 
 ZeroReplica::ZeroReplica(const ReplicaSetting& setting)
@@ -215,8 +224,9 @@ at::Tensor ZeroReplica::take_contribution(bool* written) {
   return taken;
 }
 
-/// `sum` = own part of the sum over the holders' contributions, plus `sum` itself if begun_.
-void ZeroReplica::reduce_scatter(const at::Tensor& contribution, at::Tensor& sum) {
+/// `reduced_` = own part of the sum over the holders' contributions, plus `reduced_` itself if it `adds`.
+void ZeroReplica::reduce_scatter(Communicator& group, const at::Tensor& contribution, bool adds) {
+  at::Tensor& sum = reduced_;
   const at::TensorOptions options = rounds_ ? sum.options().dtype(at::kBFloat16) : sum.options();
   // A worker without a summand contributes zeros.
   const at::Tensor zeros = contribution.defined() ? at::Tensor() : at::zeros({largest_}, options);
@@ -226,35 +236,53 @@ void ZeroReplica::reduce_scatter(const at::Tensor& contribution, at::Tensor& sum
                                             : zeros.narrow(0, 0, part.size()));
   if (rounds_) {
     at::Tensor rounded = at::empty({own().size()}, options);
-    setting_.group->reduce_scatter(inputs, rounded);
-    if (begun_) sum.add_(rounded);
+    group.reduce_scatter(inputs, rounded);
+    if (adds) sum.add_(rounded);
     else sum.copy_(rounded);
     return;
   }
   // This worker's sum of earlier micro-batches is added together with its own summand.
-  if (begun_ && contribution.defined()) inputs[mine_].add_(sum);
-  if (begun_ && !contribution.defined()) inputs[mine_] = sum;
-  setting_.group->reduce_scatter(inputs, sum);
+  if (adds && contribution.defined()) inputs[mine_].add_(sum);
+  if (adds && !contribution.defined()) inputs[mine_] = sum;
+  group.reduce_scatter(inputs, sum);
 }
 
 void ZeroReplica::reduce(bool* written, bool last) {
   check_internal(!setting_.frozen() && !pending_, "a bucket is not reduced again before its update, frozen ones never");
   check_internal(last || divides_gradients(), "whole gradients are reduced once per batch");
+  await_sum();  // of an earlier micro-batch
   MemoryScope scope(MemoryCategory::gradients);
-  const at::Tensor contribution = take_contribution(written);
+  travels_ = take_contribution(written);
   if (!reduced_.defined()) reduced_ = at::empty({own().size()}, setting_.master());
-  reduce_scatter(contribution, reduced_);
-  begun_ = !last;
+  const bool adds = std::exchange(begun_, !last);
   pending_ = last;
+  if (!setting_.queue) {
+    reduce_scatter(*setting_.group, travels_, adds);
+    travels_.reset();
+    return;
+  }
+  summing_ = setting_.queue->start([this, adds](Communicator& group) {
+    const c10::InferenceMode inference;
+    const MemoryScope gradients(MemoryCategory::gradients);
+    reduce_scatter(group, travels_, adds);
+  });
+}
+
+void ZeroReplica::await_sum() {
+  if (!summing_.valid()) return;
+  await(summing_);
+  travels_.reset();
 }
 
 double ZeroReplica::square_sum() {
   check_internal(pending_, "the norm is taken of a reduced gradient");
+  await_sum();
   return sum_of_squares(in_master(reduced_));
 }
 
 void ZeroReplica::measure(double scale, std::span<SquareSums> sums) {
   check_internal(pending_, "norms are taken of a reduced gradient");
+  await_sum();
   measure_part_of(own().begin, {0, own().size()}, sliced_ ? sliced_->master() : whole_->master(), in_master(reduced_),
                   scale, sums);
 }
@@ -272,6 +300,7 @@ void ZeroReplica::gather_updated() {
 void ZeroReplica::update(double learning_rate, double scale, std::span<const double> trust) {
   check_internal(pending_, "an update uses a reduced gradient");
   check_internal(!sliced_ || sliced_->at_rest(), "divided weights are released before they are updated");
+  await_sum();
   pending_ = false;
   if (sliced_) {
     step(own().begin, sliced_->master(), sliced_->narrow() ? &sliced_->compute() : nullptr, reduced_, learning_rate,

@@ -20,8 +20,8 @@ bool is_slowed(const Instruction& i) {
          kind == EventKind::update;
 }
 
-/// Layers, and updates of divided weights, compute first and then communicate. Other updates wait first for the sum of
-/// their gradient.
+/// Layers compute first and then communicate, and updates of divided weights too, once they have the sum of their
+/// gradient. Other updates only wait for that sum.
 bool computes_last(const Program& program, const Instruction& i) {
   return i.code == OpCode::optimizer_step && program.optimizer_sharding == OptimizerSharding::none;
 }
@@ -33,7 +33,9 @@ Pace::Pace(const WorkerContext& context) : context_(context) {
 }
 
 void Pace::before(const Program& program, const Instruction& i, const StepInput& input) const {
-  if (context_.options.times && !computes_last(program, i)) pass(program, i, input);
+  if (!context_.options.times || computes_last(program, i)) return;
+  if (i.code == OpCode::optimizer_step) context_.replicas.await_sum(BucketId(i.index));
+  pass(program, i, input);
 }
 
 void Pace::after(const Program& program, const Instruction& i, const StepInput& input) const {

@@ -31,7 +31,7 @@ void StepMeter::begin(const Program& program, bool trace) {
 /// only begun does not: it travels beside computing.
 bool StepMeter::waits_for_gpu_first(OpCode code) const {
   if (worker_place().is_cpu() || !context_.world.moves_beside_computing()) return false;
-  if (code == OpCode::reduce_gradients) return program_->optimizer_sharding != OptimizerSharding::none;
+  if (code == OpCode::reduce_gradients) return false;
   return code == OpCode::optimizer_step || !computes(code, *program_);
 }
 
