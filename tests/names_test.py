@@ -37,8 +37,8 @@ OTHER_MEANINGS = {
     ("/read_data.cpp", "skip"): "what happens to broken files",
     ("update/downpour.cpp", "sgd"): "a server's optimizer",
     ("update/downpour.cpp", "adagrad"): "a server's optimizer",
-    ("update/federated.cpp", "adam"): "a server's optimizer",
-    ("update/federated.cpp", "adagrad"): "a server's optimizer",
+    ("update/server_optimizer.cpp", "adam"): "a server's optimizer",
+    ("update/server_optimizer.cpp", "adagrad"): "a server's optimizer",
 }
 
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')

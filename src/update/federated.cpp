@@ -5,7 +5,10 @@
 
 #include <atomic>
 #include <cmath>
+#include <map>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "base/mutex.h"
 #include "base/random.h"
@@ -18,42 +21,23 @@
 namespace trireme {
 namespace {
 
-/// Sum of the clients' answers in a round, in double, so that the order of arrival does not affect the weights visibly.
-struct RoundSum {
-  double samples = 0;
-  std::vector<at::Tensor> updates;            ///< samples * update, by part
-  std::vector<RunningStatistics> statistics;  ///< of all samples so far
-
-  void add(std::span<const at::Tensor> update, double scale, std::span<const RunningStatistics> client_statistics,
-           double n) {
-    if (samples == 0) {
-      updates.clear();
-      for (const at::Tensor& part : update) updates.push_back(at::zeros_like(part));
-      statistics = copies_of(client_statistics);
-    }
-    samples += n;
-    for (size_t p = 0; p < update.size(); ++p) updates[p].add_(update[p], scale * n);
-    mix_statistics(statistics, client_statistics, n / samples);
-  }
-
-  void fields(StateFields& fields, std::span<const at::Tensor> weights) {
-    fields.value("round sum samples", samples);
-    fields.weights_if_any("round sum", updates, weights, at::kDouble);
-    fields.statistics("round sum", statistics);
-  }
-};
-
 /// Requests: `join` waits until the client works in the open round; its reply has the outcome, the round and the
-/// weights. `answer` (round, samples) brings the client's update. `leave`: the client takes no further part. `return`:
-/// it takes part again.
+/// weights. `answer` (round, samples, progress) brings the client's update; its reply says whether it counts. `leave`:
+/// the client takes no further part. `return`: it takes part again. With control variates, `variate` fetches the
+/// server's after `join`, and `change` brings that of the client's before `answer`.
 class FederatedServer final : public CentralServer {
  public:
   enum Joined { kWorks, kIsOver, kIsHeld };
   static constexpr int kJoin = kFirstOperation, kAnswer = kFirstOperation + 1, kLeave = kFirstOperation + 2,
-                       kReturn = kFirstOperation + 3;
+                       kReturn = kFirstOperation + 3, kVariate = kFirstOperation + 4, kChange = kFirstOperation + 5;
 
   FederatedServer(const FederatedOptions& options, const FederatedPolicy& policy)
-      : CentralServer(1), options_(options), policy_(policy), rounds_(options.rounds), optimizer_(options.server) {}
+      : CentralServer(1),
+        options_(options),
+        policy_(policy),
+        rounds_(options.rounds),
+        optimizer_(options.server),
+        sum_(options.aggregate) {}
 
   double deadline(int) const override { return rounds_.deadline(); }
   /// A round that was open in the resumed state remains open.
@@ -75,19 +59,27 @@ class FederatedServer final : public CentralServer {
   std::optional<Reply> apply(CentralShard& shard, int, int client, CentralRequest& request, double now) override {
     while (rounds_.is_complete(now)) end_round(shard, now);
     if (request.operation == kJoin) return join(shard, client);
+    if (request.operation == kVariate) return variate(shard, client, request.whole_number(0));
+    if (request.operation == kChange) note_change(shard, client, request);
     if (request.operation == kLeave) rounds_.leave(client);
     if (request.operation == kReturn) rounds_.come_back(client, now);
     if (request.operation == kAnswer) {
       check_brings_all(shard, request);
-      const double samples = request.number(1);
-      request.is_used = rounds_.answer(client, request.whole_number(0)) && take(client, request, samples);
+      request.is_used = rounds_.answer(client, request.whole_number(0)) && take(client, request);
+      changes_.erase(client);
     }
     while (rounds_.is_complete(now)) end_round(shard, now);
-    return Reply{};
+    return Reply{.numbers = {double(request.is_used)}};
   }
 
   void server_fields(StateFields& fields, double now) override {
     rounds_.fields(fields, now);
+    if (options_.control_variates) {
+      fields.value("epoch of control variates", epoch_);
+      std::vector<int64_t> counted(counted_.begin(), counted_.end());
+      fields.value("clients with a control variate", counted);
+      counted_ = {counted.begin(), counted.end()};
+    }
     bool stops = stops_;
     fields.value("rounds stop", stops);
     stops_ = stops && !fields.reads();  // a resumed run decides again when it is long enough
@@ -99,6 +91,9 @@ class FederatedServer final : public CentralServer {
   void shard_fields(StateFields& fields, int, CentralShard& shard) override {
     sum_.fields(fields, shard.weights);
     optimizer_.fields(fields, shard.weights);
+    if (!options_.control_variates) return;
+    fields.weights_if_any("control variate", variate_, shard.weights, at::kDouble);
+    fields.weights_if_any("change of the control variate", change_, shard.weights, at::kDouble);
   }
   void begin_anew(int client) override { rounds_.begin_anew(client); }
 
@@ -108,13 +103,50 @@ class FederatedServer final : public CentralServer {
     if (holds()) return Reply{.numbers = {kIsHeld, 0}};
     if (!rounds_.may_begin(client)) return std::nullopt;
     rounds_.begin(client);
+    changes_.erase(client);  // of a connection that broke
     Reply reply{.tensors = copies_of_weights(shard), .numbers = {kWorks, double(rounds_.round())}};
     for (at::Tensor& tensor : tensors_of(copies_of(shard.statistics))) reply.tensors.push_back(std::move(tensor));
     return reply;
   }
 
+  static void make_zeros(std::vector<at::Tensor>& tensors, const CentralShard& shard) {
+    if (tensors.empty())
+      for (const at::Tensor& weights : shard.weights) tensors.push_back(at::zeros_like(weights, at::kDouble));
+  }
+
+  /// `told`: the epoch of the client's own variate; -1: it has none. A client that has lost the variate that is part of
+  /// the mean makes the mean wrong for ever, so a new epoch begins, in which all variates are zero.
+  Reply variate(const CentralShard& shard, int client, int64_t told) {
+    if (counted_.contains(client) && told != epoch_) {
+      ++epoch_;
+      variate_.clear();
+      change_.clear();
+      changes_.clear();
+      counted_.clear();
+    }
+    make_zeros(variate_, shard);
+    Reply reply{.numbers = {double(epoch_)}};
+    for (size_t p = 0; p < variate_.size(); ++p)
+      reply.tensors.push_back(variate_[p].to(shard.weights[p].scalar_type(), /*non_blocking=*/false, /*copy=*/true));
+    return reply;
+  }
+
+  /// The change counts if the answer that follows it does.
+  void note_change(const CentralShard& shard, int client, CentralRequest& request) {
+    request.is_used = false;  // the answer is
+    if (request.parts.size() != shard.weights.size())
+      fail_run({"a request to the parameter server", "it brings no control variate", "", "use the same policy"});
+    if (request.whole_number(0) != epoch_) return;
+    std::vector<at::Tensor>& change = changes_[client];
+    change.clear();
+    for (const at::Tensor& part : request.parts)
+      change.push_back(part.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true));
+  }
+
   /// Returns true if the update becomes part of the round.
-  bool take(int client, const CentralRequest& request, double samples) {
+  bool take(int client, const CentralRequest& request) {
+    const double samples = request.number(1);
+    const double progress = options_.aggregate.kind == AggregateOptions::Kind::normalized ? request.number(2) : 0;
     std::vector<at::Tensor> update;
     double squares = 0;
     for (const at::Tensor& part : request.parts) {
@@ -123,6 +155,10 @@ class FederatedServer final : public CentralServer {
     }
     bool finite = std::isfinite(squares) && samples > 0;
     for (const at::Tensor& tensor : tensors_of(request.statistics)) finite &= at::isfinite(tensor).all().item<bool>();
+    const auto change = changes_.find(client);
+    if (change != changes_.end())
+      for (const at::Tensor& tensor : change->second) finite &= at::isfinite(tensor).all().item<bool>();
+    finite &= progress >= 0;
     if (!finite) {
       ++rounds_.record().refused;
       rounds_.record().refused_clients.push_back(client);
@@ -132,21 +168,36 @@ class FederatedServer final : public CentralServer {
     const bool clips = options_.clip_norm > 0 && norm > options_.clip_norm;
     rounds_.record().clipped += clips ? 1 : 0;
     ++rounds_.record().answered;
-    sum_.add(update, clips ? options_.clip_norm / norm : 1, request.statistics, samples);
+    sum_.add({.update = update,
+              .scale = clips ? options_.clip_norm / norm : 1,
+              .statistics = request.statistics,
+              .samples = samples,
+              .progress = progress});
+    if (change != changes_.end()) {
+      counted_.insert(client);
+      if (change_.empty()) change_ = change->second;
+      else
+        for (size_t p = 0; p < change_.size(); ++p) change_[p].add_(change->second[p]);
+    }
     return true;
   }
 
   void end_round(CentralShard& shard, double now) {
-    if (sum_.samples > 0) {
-      for (at::Tensor& update : sum_.updates) update.div_(sum_.samples);
-      optimizer_.step(shard.weights, sum_.updates);
-      copy_statistics(sum_.statistics, shard.statistics);
+    if (sum_.is_enough()) {
+      std::vector<at::Tensor> update = sum_.update();
+      optimizer_.step(shard.weights, update);
+      copy_statistics(sum_.statistics(), shard.statistics);
       ++shard.version;
     }
+    if (!change_.empty()) {
+      make_zeros(variate_, shard);
+      for (size_t p = 0; p < change_.size(); ++p) variate_[p].add_(change_[p], 1.0 / options_.rounds.clients);
+      change_.clear();
+    }
     RoundRecord record = rounds_.record();
-    record.samples = sum_.samples;
+    record.samples = sum_.samples();
     record.seconds = now;
-    sum_ = {};
+    sum_.clear();
     if (policy_.on_round) policy_.on_round(record, {.weights = shard.weights, .statistics = shard.statistics});
     if (stops_) rounds_.stop();
     else rounds_.next(now);
@@ -160,7 +211,12 @@ class FederatedServer final : public CentralServer {
   FederatedRounds rounds_;
   ServerOptimizer optimizer_;
   RoundSum sum_;
-  std::optional<double> resumed_;  ///< time on the hub's clock; null: not resumed
+  std::vector<at::Tensor> variate_;                 ///< the mean of the clients' control variates; empty: zero
+  std::vector<at::Tensor> change_;                  ///< the sum of their changes in the open round; empty: zero
+  std::map<int, std::vector<at::Tensor>> changes_;  ///< by client: its change, until its answer
+  int64_t epoch_ = 0;                               ///< of the control variates
+  std::set<int> counted_;                           ///< clients whose variates are part of the mean
+  std::optional<double> resumed_;                   ///< time on the hub's clock; null: not resumed
 
   std::atomic<bool> stops_ = false;
   mutable Mutex mutex_;
@@ -194,9 +250,15 @@ class Client final : public CentralReplica {
   bool after_step(const StepFacts& facts, ReplicaState& state) override {
     if (options_.proximal > 0)
       for (size_t b = 0; b < pull_.size(); ++b) state.weights[b].sub_(pull_[b]);
+    if (options_.control_variates)
+      for (size_t b = 0; b < common_.size(); ++b) {
+        state.weights[b].sub_(common_[b], facts.learning_rate);
+        state.weights[b].add_(own_[b], facts.learning_rate);
+      }
     samples_ += double(facts.samples);
+    progress_ += facts.learning_rate;
     if (work_.due_after(facts)) answer(state);
-    return options_.proximal > 0;
+    return options_.proximal > 0 || options_.control_variates;
   }
 
   void settle(ReplicaState&) override {
@@ -225,6 +287,12 @@ class Client final : public CentralReplica {
     fields.value("samples in the round", samples_);
     fields.value("has left", has_left_);
     fields.weights_if_any("weights when the round began", anchor_, state.weights);
+    if (options_.needs_progress()) fields.value("progress in the round", progress_);
+    if (options_.control_variates) {
+      fields.value("epoch of control variates", epoch_);
+      fields.weights_if_any("own control variate", own_, state.weights);
+      fields.weights_if_any("common control variate", common_, state.weights);
+    }
     if (fields.reads())
       for (const at::Tensor& w : anchor_) pull_.push_back(at::empty_like(w));
   }
@@ -239,7 +307,7 @@ class Client final : public CentralReplica {
     if (joined != FederatedServer::kWorks) return joined;
     round_ = int64_t(told.front()[1]);
     works_ = true;
-    samples_ = 0;
+    samples_ = progress_ = 0;
     work_ = Cadence(options_.local);
     if (anchor_.empty())
       for (const at::Tensor& w : state.weights) {
@@ -247,8 +315,27 @@ class Client final : public CentralReplica {
         pull_.push_back(at::empty_like(w));
       }
     for (size_t b = 0; b < anchor_.size(); ++b) anchor_[b].copy_(state.weights[b]);
+    if (options_.control_variates) fetch_variate(state);
     if (options_.moments == Moments::reset) reset_moments(state);
     return joined;
+  }
+
+  void fetch_variate(const ReplicaState& state) {
+    for (const at::Tensor& w : state.weights) common_.push_back(at::empty_like(w));
+    const auto told = client_.exchange({.operation = FederatedServer::kVariate, .numbers = {double(epoch_)}}, common_,
+                                       [](at::Tensor& mine, const at::Tensor& newest) { mine.copy_(newest); });
+    if (const auto epoch = int64_t(told.front()[0]); std::exchange(epoch_, epoch) == epoch) return;
+    own_.clear();
+    for (const at::Tensor& w : state.weights) own_.push_back(at::zeros_like(w));
+  }
+
+  /// Sends the change of c_i to c_i - c + (x - y) / progress, where the weights went from x to y.
+  void send_change(const ReplicaState& state) {
+    for (size_t b = 0; b < common_.size(); ++b) {
+      at::sub_out(pull_[b], anchor_[b], state.weights[b]);
+      common_[b].neg_().add_(pull_[b].div_(progress_));
+    }
+    client_.exchange({.operation = FederatedServer::kChange, .tensors = common_, .numbers = {double(epoch_)}}, {}, {});
   }
 
   void answer(const ReplicaState& state) {
@@ -256,17 +343,23 @@ class Client final : public CentralReplica {
     send_update(state);
     anchor_.clear();  // frees memory: most clients have no work in most rounds
     pull_.clear();
+    common_.clear();
   }
 
   void send_update(const ReplicaState& state) {
     const Philox draw(random_key(options_.rounds.seed, "clients that drop out"));
     if (options_.dropout > 0 && draw.uniform(uint64_t(round_), uint64_t(hub_.replica())) < options_.dropout) return;
+    const bool changes = options_.control_variates && progress_ > 0;
+    if (changes) send_change(state);
     for (size_t b = 0; b < pull_.size(); ++b) at::sub_out(pull_[b], state.weights[b], anchor_[b]);
-    client_.exchange({.operation = FederatedServer::kAnswer,
-                      .tensors = pull_,
-                      .statistics = state.statistics,
-                      .numbers = {double(round_), samples_}},
-                     {}, {});
+    const auto told = client_.exchange({.operation = FederatedServer::kAnswer,
+                                        .tensors = pull_,
+                                        .statistics = state.statistics,
+                                        .numbers = {double(round_), samples_, progress_}},
+                                       {}, {});
+    const bool counts = told.front()[0] == 1;
+    if (changes && counts)
+      for (size_t b = 0; b < own_.size(); ++b) own_[b].add_(common_[b]);
   }
 
   const FederatedOptions options_;
@@ -275,24 +368,32 @@ class Client final : public CentralReplica {
   bool has_left_ = false;
   int64_t round_ = 0;
   double samples_ = 0;              ///< samples in the round
+  double progress_ = 0;             ///< sum of the learning rates in the round
+  int64_t epoch_ = -1;              ///< of its control variate; -1: it has none
   std::vector<at::Tensor> anchor_;  ///< the weights at the beginning of the round
   std::vector<at::Tensor> pull_;    ///< pull of the current step; at the end the client's update
+  std::vector<at::Tensor> own_;     ///< its control variate; empty before its first round, and without them
+  std::vector<at::Tensor>
+      common_;  ///< the server's control variate when the round began; at its end the change of `own_`
 };
 
+/// "" for the mean, so that the text of runs that know no other way stays the same.
+std::string describe(const AggregateOptions& options) {
+  if (options.kind == AggregateOptions::Kind::mean) return "";
+  return fmt::format(",aggregate={},trim={},byzantine={}", text_of(options.kind), options.trim, options.byzantine);
+}
+
 std::string describe(const FederatedOptions& options) {
-  using Kind = ServerOptimizerOptions::Kind;
   const ServerOptimizerOptions& server = options.server;
   const RoundOptions& rounds = options.rounds;
-  const char* kind = server.kind == Kind::average   ? "average"
-                     : server.kind == Kind::adam    ? "adam"
-                     : server.kind == Kind::adagrad ? "adagrad"
-                                                    : "yogi";
   return fmt::format(
-      "federated,clients={},seed={},fraction={},round_timeout={} s,local={},clip_norm={},dropout={},moments={},mu={},"
-      "server_optimizer={},server_learning_rate={},server_momentum={},beta1={},beta2={},tau={}",
-      rounds.clients, rounds.seed, rounds.fraction, rounds.timeout, text_of(options.local), options.clip_norm,
-      options.dropout, text_of(options.moments), options.proximal, kind, server.learning_rate, server.momentum,
-      server.beta1, server.beta2, server.tau);
+             "federated,clients={},seed={},fraction={},round_timeout={} "
+             "s,local={},clip_norm={},dropout={},moments={},mu={},"
+             "server_optimizer={},server_learning_rate={},server_momentum={},beta1={},beta2={},tau={}",
+             rounds.clients, rounds.seed, rounds.fraction, rounds.timeout, text_of(options.local), options.clip_norm,
+             options.dropout, text_of(options.moments), options.proximal, name_of(server.kind), server.learning_rate,
+             server.momentum, server.beta1, server.beta2, server.tau) +
+         describe(options.aggregate) + (options.control_variates ? ",control_variates" : "");
 }
 
 class Federated final : public FederatedPolicy {
@@ -332,92 +433,10 @@ std::optional<UpdatePolicy::StepsRefusal> Federated::refuses_steps(int64_t steps
       fmt::format("give rounds instead (\"{0},rounds=1\"), or local in steps (\"{0},local={1} steps\")", name, steps)};
 }
 
-FederatedOptions read_options(const ConfigTable& update, const RunFacts& facts) {
-  FederatedOptions options;
-  options.rounds.clients = facts.replicas;
-  options.rounds.seed = facts.seed;
-  options.rounds.rounds = update.has("rounds") ? update.get_int("rounds", 1, 1) : 0;
-  options.rounds.fraction = update.get_double("fraction", 1, 0);
-  if (!(options.rounds.fraction <= 1))
-    update.fail("fraction", "it is the share of the clients in a round", "choose 0 to 1");
-  options.rounds.timeout = update.get_seconds("round_timeout", 0);
-  options.local = read_whole_length(update, "local", options.local, 1);
-  options.clip_norm = update.get_double("clip_norm", options.clip_norm, 0);
-  options.dropout = update.get_double("dropout", options.dropout, 0);
-  if (!(options.dropout < 1)) update.fail("dropout", "no client would ever answer", "choose less than 1");
-  if (options.dropout > 0 && options.rounds.timeout == 0)
-    update.fail("dropout", "a round whose clients do not answer would never end", "add round_timeout = \"60 s\"");
-  options.moments = read_moments(update, options.moments, false);
-  return options;
-}
-
-constexpr double kUsualMu = 0.01;
-constexpr double kUsualAdaptiveRate = 0.01;
-
-void read_averaging(const ConfigTable& update, FederatedOptions& options) {
-  options.server.learning_rate = update.get_double("server_learning_rate", options.server.learning_rate, 0);
-  options.server.momentum = update.get_double("server_momentum", options.server.momentum, 0);
-  if (!(options.server.momentum < 1))
-    update.fail("server_momentum", "it must be below 1, or the velocity grows without bound", "0.9 is usual");
-}
-
 }  // namespace
 
 std::unique_ptr<FederatedPolicy> federated(const FederatedOptions& options) {
   return std::make_unique<Federated>(options);
 }
-
-namespace {
-
-std::unique_ptr<UpdatePolicy> read_fedavg(const ConfigTable& update, const RunFacts& facts) {
-  FederatedOptions options = read_options(update, facts);
-  read_averaging(update, options);
-  return federated(options);
-}
-
-std::unique_ptr<UpdatePolicy> read_fedprox(const ConfigTable& update, const RunFacts& facts) {
-  FederatedOptions options = read_options(update, facts);
-  read_averaging(update, options);
-  options.proximal = update.get_double("mu", kUsualMu, 0);
-  return federated(options);
-}
-
-std::unique_ptr<UpdatePolicy> read_fedadam(const ConfigTable& update, const RunFacts& facts) {
-  using Kind = ServerOptimizerOptions::Kind;
-  FederatedOptions options = read_options(update, facts);
-  const std::string kind = update.get_choice("server_optimizer", "adam", {"adam", "adagrad", "yogi"});
-  options.server.kind = kind == "adam" ? Kind::adam : kind == "adagrad" ? Kind::adagrad : Kind::yogi;
-  options.server.learning_rate = update.get_double("server_learning_rate", kUsualAdaptiveRate, 0);
-  options.server.beta1 = update.get_double("beta1", options.server.beta1, 0);
-  if (!(options.server.beta1 < 1)) update.fail("beta1", "it is the share that stays", "choose less than 1");
-  if (options.server.kind != Kind::adagrad) {
-    options.server.beta2 = update.get_double("beta2", options.server.beta2, 0);
-    if (!(options.server.beta2 < 1)) update.fail("beta2", "it is the share that stays", "choose less than 1");
-  }
-  options.server.tau = update.get_double("tau", options.server.tau, 0);
-  if (!(options.server.tau > 0))
-    update.fail("tau", "updates are divided by it where they are 0", "choose a small number above 0");
-  return federated(options);
-}
-
-}  // namespace
-
-constinit const PolicyKind kFedavg = {
-    .name = "fedavg",
-    .description = "rounds of clients with samples of their own (McMahan et al., 2017)",
-    .read = read_fedavg,
-};
-
-constinit const PolicyKind kFedprox = {
-    .name = "fedprox",
-    .description = "fedavg, clients held near the round's weights (Li et al., 2020)",
-    .read = read_fedprox,
-};
-
-constinit const PolicyKind kFedadam = {
-    .name = "fedadam",
-    .description = "fedavg with Adam, Adagrad or Yogi on the server (Reddi et al., 2021)",
-    .read = read_fedadam,
-};
 
 }  // namespace trireme

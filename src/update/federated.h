@@ -5,7 +5,10 @@
 // n_k / n over the clients that answered. FedProx: Li et al., "Federated optimization in heterogeneous networks", 2020:
 // the client's loss has the additional term mu / 2 |w - w_t|^2. Its gradient step, rate mu (w - w_t), is subtracted
 // from the weights together with the local optimizer's step. For plain SGD this is exactly the method; with other
-// optimizers the term does not enter their moments. FedAdam and variants: server_optimizer.h.
+// optimizers the term does not enter their moments. FedAdam and variants: server_optimizer.h. FedNova and means that
+// withstand broken clients: round_sum.h. SCAFFOLD: Karimireddy et al., "SCAFFOLD: stochastic controlled averaging for
+// federated learning", 2020, option II: a client adds c - c_i to each gradient; c is the mean of all clients' c_i.
+// After a round from x to y, c_i becomes c_i - c + (x - y) / (sum of the learning rates).
 //
 // A replica is a client. It makes steps in the rounds for which it is selected: before_step returns when it is
 // selected, or returns `stop` when there are no more rounds. A round ends when all selected clients have answered or
@@ -20,6 +23,7 @@
 #include "trireme/policy.h"
 #include "update/federated_rounds.h"
 #include "update/local_sgd.h"
+#include "update/round_sum.h"
 #include "update/server_optimizer.h"
 
 namespace trireme {
@@ -33,7 +37,13 @@ struct FederatedOptions {
   double clip_norm = 0;  ///< an update with a larger norm over all weights is scaled down to it; 0: no clipping
   /// share of a client's rounds in which it does not answer, drawn from the seed; requires rounds.timeout
   double dropout = 0;
+  AggregateOptions aggregate = {};  ///< what a round's answers add up to
+  /// SCAFFOLD. Requires clients with plain SGD, as AggregateOptions::Kind::normalized does.
+  bool control_variates = false;
   Moments moments = Moments::reset;  ///< applied when a client begins a round; `averaged` is not supported
+
+  /// True if a client must know the sum of its learning rates in a round.
+  bool needs_progress() const { return control_variates || aggregate.kind == AggregateOptions::Kind::normalized; }
 };
 
 /// Thread-safe, except for on_round, which must be set before the run.

@@ -19,7 +19,8 @@ const std::vector<const PolicyKind*>& update_policies() {
   static const std::vector<const PolicyKind*> policies = [] {
     std::vector<const PolicyKind*> all{&kSynchronous,     &kLocalSgd, &kAsyncAverage, &kPartialAverage, &kEasgd,
                                        &kEamsgd,          &kHogwild,  &kDownpour,     &kShat,           &kDiloco,
-                                       &kStreamingDiloco, &kFedavg,   &kFedprox,      &kFedadam};
+                                       &kStreamingDiloco, &kFedavg,   &kFedprox,      &kFednova,        &kScaffold,
+                                       &kFedbuff,         &kFedadam};
     additions().take(all);
     return all;
   }();

@@ -24,6 +24,6 @@ std::unique_ptr<UpdatePolicy> make_update_policy(const ConfigTable& update, cons
 
 // Each is defined in its own file, or in one with its variants.
 extern const PolicyKind kSynchronous, kLocalSgd, kAsyncAverage, kPartialAverage, kEasgd, kEamsgd, kHogwild, kDownpour,
-    kShat, kDiloco, kStreamingDiloco, kFedavg, kFedprox, kFedadam;
+    kShat, kDiloco, kStreamingDiloco, kFedavg, kFedprox, kFednova, kScaffold, kFedbuff, kFedadam;
 
 }  // namespace trireme

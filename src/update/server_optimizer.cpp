@@ -4,6 +4,17 @@
 
 namespace trireme {
 
+const char* name_of(ServerOptimizerOptions::Kind kind) {
+  using Kind = ServerOptimizerOptions::Kind;
+  switch (kind) {
+    case Kind::average: return "average";
+    case Kind::adagrad: return "adagrad";
+    case Kind::adam: return "adam";
+    case Kind::yogi: return "yogi";
+  }
+  return "";
+}
+
 void ServerOptimizer::step(std::vector<at::Tensor>& weights, const std::vector<at::Tensor>& update) {
   using Kind = ServerOptimizerOptions::Kind;
   const bool adaptive = options_.kind != Kind::average;

@@ -24,6 +24,9 @@ struct ServerOptimizerOptions {
   double tau = 1e-3;
 };
 
+/// "average", "adam", ...
+const char* name_of(ServerOptimizerOptions::Kind kind);
+
 /// Used by one thread at a time. State is stored in double.
 class ServerOptimizer {
  public:

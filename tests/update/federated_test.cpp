@@ -7,6 +7,7 @@
 
 #include "../base/expect_error.h"
 #include "toy.h"
+#include "toy_clients.h"
 #include "update/diloco.h"
 #include "update/federated.h"
 #include "update/hub/thread_world.h"
@@ -17,16 +18,6 @@
 
 namespace trireme {
 namespace {
-
-constexpr int64_t kMoreThanEnough = 100000;  // steps; clients stop when there are no more rounds
-
-std::vector<ToyResult> train_clients(FederatedPolicy& policy, const ToyProblem& problem, ToyOptions options,
-                                     std::vector<double> seconds) {
-  const FixedTimes times(seconds);
-  VirtualWorld world(int(seconds.size()), times, {}, policy.server());
-  options.steps = {kMoreThanEnough};
-  return train_toy(world, policy, problem, options);
-}
 
 /// Serial FedAvg in double in which all of `selected(round)` answer; optionally with the proximal term.
 Vector reference(const ToyProblem& problem, int64_t rounds, int64_t epochs,
@@ -352,6 +343,11 @@ TEST(Federated, SaysWhatIsWrong) {
   expect({"e.toml", "fraction"}, "policy = \"fedavg\"\nfraction = 1.5");
   expect({"dropout", "round_timeout"}, "policy = \"fedavg\"\ndropout = 0.5");
   expect({"tau"}, "policy = \"fedadam\"\ntau = 0.0");
+  expect({"aggregate", "mean, median, trimmed-mean, krum"}, "policy = \"fedavg\"\naggregate = \"mode\"");
+  expect({"trim", "less than 0.5"}, "policy = \"fedavg\"\naggregate = \"trimmed-mean\"\ntrim = 0.5");
+  expect({"byzantine", "Krum needs 5"}, "policy = \"fedavg\"\naggregate = \"krum\"");
+  expect({"fednova", "SGD without momentum"}, "policy = \"fednova\"");
+  expect({"scaffold", "SGD without momentum"}, "policy = \"scaffold\"");
   expect({"server_optimizer", "adam, adagrad, yogi"}, "policy = \"fedadam\"\nserver_optimizer = \"lamb\"");
 }
 

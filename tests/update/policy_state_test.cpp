@@ -11,6 +11,7 @@
 #include "update/diloco.h"
 #include "update/downpour.h"
 #include "update/easgd.h"
+#include "update/fedbuff.h"
 #include "update/federated.h"
 #include "update/hogwild.h"
 #include "update/local_sgd.h"
@@ -165,6 +166,12 @@ TEST(PolicyStates, AsyncAverage) {
     expect_resumes_everywhere({.make = with(async_average, options), .momentum = 0.5}, options.description(), true);
 }
 
+TEST(PolicyStates, BufferedUpdates) {
+  for (const FedbuffOptions& options : {FedbuffOptions{.local = steps(3), .buffer = 2, .moments = Moments::kept},
+                                        {.local = kEachEpoch, .buffer = 4, .discounts = false, .shards = 3}})
+    expect_resumes_everywhere({.make = with(fedbuff, options), .momentum = 0.5}, options.description(), true);
+}
+
 TEST(PolicyStates, Partial) {
   const PartialOptions options{.every = steps(4)};
   expect_resumes_everywhere({.make = with_replicas(partial_average, options)}, options.description(), true);
@@ -269,7 +276,10 @@ TEST(PolicyStates, Federated) {
         {.rounds = rounds, .local = steps(2), .proximal = 0.5, .clip_norm = 0.3},
         {.rounds = rounds, .server = {.kind = Kind::adam, .learning_rate = 0.1}},
         {.rounds = rounds, .server = {.kind = Kind::adagrad, .learning_rate = 0.1}},
-        {.rounds = rounds, .server = {.kind = Kind::yogi, .learning_rate = 0.1}}})
+        {.rounds = rounds, .server = {.kind = Kind::yogi, .learning_rate = 0.1}},
+        {.rounds = rounds, .aggregate = {.kind = AggregateOptions::Kind::normalized}},
+        {.rounds = rounds, .aggregate = {.kind = AggregateOptions::Kind::median}},
+        {.rounds = rounds, .aggregate = {.kind = AggregateOptions::Kind::equal}, .control_variates = true}})
     for (const bool threads : {false, true})
       expect_resumes_after_rounds(options, threads,
                                   federated(options)->description() + (threads ? ", threads" : ", modelled clock"));
