@@ -106,6 +106,7 @@ std::unique_ptr<UpdatePolicy> read_fedadam(const ConfigTable& update, const RunF
   FederatedOptions options = read_options(update, facts);
   const std::array kinds = {Kind::adam, Kind::adagrad, Kind::yogi};
   std::vector<std::string> names;
+  names.reserve(kinds.size());
   for (const Kind kind : kinds) names.emplace_back(name_of(kind));
   const std::string name = update.get_choice("server_optimizer", names.front(), names);
   options.server.kind = kinds.at(size_t(std::find(names.begin(), names.end(), name) - names.begin()));

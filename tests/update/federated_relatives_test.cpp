@@ -163,6 +163,7 @@ TEST(RobustMeans, AreThoseOfEachElement) {
     const auto trimmed = added_up({.kind = AggregateOptions::Kind::trimmed_mean, .trim = 0.2}, answers);
     for (size_t d = 0; d < 7; ++d) {
       std::vector<double> column;
+      column.reserve(answers.size());
       for (const auto& answer : answers) column.push_back(answer[d]);
       std::sort(column.begin(), column.end());
       const size_t n = column.size(), all_but_one = (n - 1) / 2;
