@@ -32,9 +32,7 @@ class MergingServer final : public CentralServer {
     mix_statistics(shard.statistics, request.statistics, share);
     ++shard.version;
     merged += samples;
-    Reply reply{.tensors = copies_of_weights(shard), .numbers = {merged}};
-    for (at::Tensor& tensor : tensors_of(copies_of(shard.statistics))) reply.tensors.push_back(std::move(tensor));
-    return reply;
+    return Reply{.tensors = copies_of_values(shard), .numbers = {merged}};
   }
 
   void server_fields(StateFields& fields, double) override { fields.value("samples merged", samples_); }

@@ -88,6 +88,12 @@ std::vector<at::Tensor> CentralServer::copies_of_weights(const CentralShard& sha
   return copies;
 }
 
+std::vector<at::Tensor> CentralServer::copies_of_values(const CentralShard& shard) {
+  std::vector<at::Tensor> copies = copies_of_weights(shard);
+  for (at::Tensor& tensor : tensors_of(copies_of(shard.statistics))) copies.push_back(std::move(tensor));
+  return copies;
+}
+
 std::optional<Reply> CentralServer::serve(int index, int replica, const Request& request, double now) {
   CentralShard& shard = shards_[size_t(index)];
   const std::vector<at::Tensor> tensors_here = on_device_of(shard, request.tensors);
@@ -113,9 +119,7 @@ std::optional<Reply> CentralServer::serve(int index, int replica, const Request&
   } else if (request.operation == kNothing) {
     // waiting requests are retried after it
   } else if (request.operation == kRead || request.operation == kReadAll) {
-    reply->tensors = copies_of_weights(shard);
-    if (request.operation == kReadAll)
-      for (at::Tensor& tensor : tensors_of(copies_of(shard.statistics))) reply->tensors.push_back(std::move(tensor));
+    reply->tensors = request.operation == kReadAll ? copies_of_values(shard) : copies_of_weights(shard);
   } else {
     CentralRequest central{.operation = request.operation,
                            .parts = tensors.first(parts),

@@ -76,6 +76,8 @@ class CentralServer : public ShardServer {
                                      double now) = 0;
 
   static std::vector<at::Tensor> copies_of_weights(const CentralShard& shard);
+  /// The same, followed by copies of the statistics, as a reply has them.
+  static std::vector<at::Tensor> copies_of_values(const CentralShard& shard);
   /// Throws a run error unless the request has a value for every weight and statistic of the shard.
   static void check_brings_all(const CentralShard& shard, const CentralRequest& request);
 

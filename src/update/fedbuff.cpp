@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -33,14 +32,6 @@ struct Buffer {
   }
 };
 
-bool is_finite(const CentralRequest& request) {
-  const auto all = [](std::span<const at::Tensor> tensors) {
-    return std::all_of(tensors.begin(), tensors.end(),
-                       [](const at::Tensor& tensor) { return at::isfinite(tensor).all().item<bool>(); });
-  };
-  return all(request.parts) && all(tensors_of(request.statistics));
-}
-
 /// Requests: `give` brings a client's update; its reply has the newest weights. `flush` empties the buffer.
 class BufferingServer final : public CentralServer {
  public:
@@ -61,13 +52,11 @@ class BufferingServer final : public CentralServer {
     if (staleness < 0)
       fail_run({"a request to the parameter server", "it has read weights that do not exist yet", "",
                 "use the same policy"});
-    request.is_used = is_finite(request);
+    request.is_used = all_finite(request.parts) && all_finite(tensors_of(request.statistics));
     if (request.is_used)
       buffer.add(request.parts, request.statistics, options_.discounts ? 1 / std::sqrt(1 + staleness) : 1);
     if (buffer.count == options_.buffer) empty(buffer, shard);
-    Reply reply{.tensors = copies_of_weights(shard)};
-    for (at::Tensor& tensor : tensors_of(copies_of(shard.statistics))) reply.tensors.push_back(std::move(tensor));
-    return reply;
+    return Reply{.tensors = copies_of_values(shard)};
   }
 
   void shard_fields(StateFields& fields, int index, CentralShard& shard) override {

@@ -104,9 +104,7 @@ class FederatedServer final : public CentralServer {
     if (!rounds_.may_begin(client)) return std::nullopt;
     rounds_.begin(client);
     changes_.erase(client);  // of a connection that broke
-    Reply reply{.tensors = copies_of_weights(shard), .numbers = {kWorks, double(rounds_.round())}};
-    for (at::Tensor& tensor : tensors_of(copies_of(shard.statistics))) reply.tensors.push_back(std::move(tensor));
-    return reply;
+    return Reply{.tensors = copies_of_values(shard), .numbers = {kWorks, double(rounds_.round())}};
   }
 
   static void make_zeros(std::vector<at::Tensor>& tensors, const CentralShard& shard) {
@@ -153,12 +151,10 @@ class FederatedServer final : public CentralServer {
       update.push_back(part.to(at::kDouble));
       squares += update.back().dot(update.back()).item<double>();
     }
-    bool finite = std::isfinite(squares) && samples > 0;
-    for (const at::Tensor& tensor : tensors_of(request.statistics)) finite &= at::isfinite(tensor).all().item<bool>();
     const auto change = changes_.find(client);
-    if (change != changes_.end())
-      for (const at::Tensor& tensor : change->second) finite &= at::isfinite(tensor).all().item<bool>();
-    finite &= progress >= 0;
+    const bool finite = std::isfinite(squares) && samples > 0 && progress >= 0 &&
+                        all_finite(tensors_of(request.statistics)) &&
+                        (change == changes_.end() || all_finite(change->second));
     if (!finite) {
       ++rounds_.record().refused;
       rounds_.record().refused_clients.push_back(client);

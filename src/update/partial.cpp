@@ -35,9 +35,7 @@ class RoundServer final : public CentralServer {
     if (request.operation == kWait) {
       if (holds()) return Reply{.numbers = {0}};
       if (round_ <= request.whole_number(0)) return std::nullopt;
-      Reply reply{.tensors = copies_of_weights(shard), .numbers = {1}};
-      for (at::Tensor& tensor : tensors_of(copies_of(shard.statistics))) reply.tensors.push_back(std::move(tensor));
-      return reply;
+      return Reply{.tensors = copies_of_values(shard), .numbers = {1}};
     }
     const Reply reply{.numbers = {double(round_)}};
     if (request.operation == kLeave) leave(replica);

@@ -40,7 +40,7 @@ class RoundSum {
     double progress = 0;  ///< normalized: the sum of the client's learning rates, above 0
   };
   void add(const Answer& answer);
-  /// True if at least one client has answered; for Krum if 2 `byzantine` + 3 have, without which it protects nobody.
+  /// True if at least one client has answered; for Krum if 2 `byzantine` + 3 have: with fewer it does not protect.
   bool is_enough() const;
   double samples() const { return samples_; }
   /// Returns the clients' common update, by part, in double. Requires is_enough().

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "trireme/error.h"
 
 namespace trireme {
@@ -54,6 +56,11 @@ std::vector<RunningStatistics> copies_of(std::span<const RunningStatistics> stat
   std::vector<RunningStatistics> copies;
   for (const RunningStatistics& s : statistics) copies.push_back({s.mean.clone(), s.variance.clone()});
   return copies;
+}
+
+bool all_finite(std::span<const at::Tensor> tensors) {
+  return std::all_of(tensors.begin(), tensors.end(),
+                     [](const at::Tensor& tensor) { return at::isfinite(tensor).all().item<bool>(); });
 }
 
 void copy_statistics(std::span<const RunningStatistics> from, std::span<RunningStatistics> to) {

@@ -23,6 +23,8 @@ void mix_statistics(std::span<RunningStatistics> statistics, std::span<const Run
 std::vector<at::Tensor> tensors_of(std::span<const RunningStatistics> statistics);
 std::vector<RunningStatistics> statistics_of(std::span<const at::Tensor> tensors);
 std::vector<RunningStatistics> copies_of(std::span<const RunningStatistics> statistics);
+/// True if no tensor has an infinity or a NaN.
+bool all_finite(std::span<const at::Tensor> tensors);
 void copy_statistics(std::span<const RunningStatistics> from, std::span<RunningStatistics> to);
 
 }  // namespace trireme

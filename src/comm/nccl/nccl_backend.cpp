@@ -3,14 +3,11 @@
 #include "comm/gloo/gloo.h"
 #include "comm/nccl/nccl.h"
 #include "comm/process/world_options.h"
-#include "trireme/error.h"
 
 namespace trireme {
 namespace {
 
 std::unique_ptr<Communicator> join_nccl(const JoinOptions& options) {
-  if (const std::string obstacle = nccl_obstacle(); !obstacle.empty())
-    fail_run({"backend nccl", obstacle, "", "use another backend: gloo, or mpi"});
   return gloo_communicator(world_options(options));
 }
 
