@@ -5,7 +5,8 @@ case to a file.
     bench/prediction.py [--repeat 3] [--steps 20] [--models mlp,lstm] [--policies] [--json matrix.json] [--check]
 
 The predictions come from a profile that the command makes before the rows run. Nothing is fitted to the rows, and nothing is merged: a row's
-time is the median of its steps over all its runs, which take turns with the other rows' (--repeat).
+time is the median of its steps over all its runs, which take turns with the other rows' (--repeat). As `compare` does, a prediction is compared
+at the speed that the cores had while the row ran (a fixed piece of work, measured beside the steps); the error without that is printed, too.
 
 --policies: replicas under update policies instead of plans. Their measured step is the time of an epoch divided by its steps.
 
@@ -23,6 +24,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WITHIN, GOAL, SCATTER = 0.10, 0.90, 1.5
+SENSITIVITY = 0.8  # of a step to the speed of the cores: src/base/devices/at_core_speed.h
 
 # name: (text of the experiment, steps for each strategy)
 MODELS = {
@@ -35,7 +37,7 @@ data = { name = "mnist", train_limit = 8192, test_limit = 64 }
 batch = 256
 model = "mnist-convnet"
 data = { name = "mnist", train_limit = 16384, test_limit = 64 }
-""", 40),
+""", 120),
     "resnet18": ("""
 batch = 64
 model = "cifar-resnet18"
@@ -118,21 +120,22 @@ def case_of(name, row):
     seconds, predicted = row["step_seconds"], row["predicted"]
     measured = seconds["mean" if row["replicas"] else "median"]
     memory = max(use["peak"] for use in row["memory_bytes"])
+    speed = predicted["core_seconds"] / row["core_seconds"] if predicted["core_seconds"] and row["core_seconds"] else 1
     case = {"model": name, "strategy": row["name"], "workers": row["devices"], "measured": measured,
-            "scatter": seconds["p90"] / seconds["p10"], "predicted": predicted["step_seconds"],
-            "error": predicted["step_seconds"] / measured - 1, "memory": memory,
+            "scatter": seconds["p90"] / seconds["p10"], "predicted": predicted["step_seconds"], "speed": speed,
+            "error": predicted["step_seconds"] / speed**SENSITIVITY / measured - 1, "plain_error": predicted["step_seconds"] / measured - 1, "memory": memory,
             "memory_error": predicted["peak_memory_bytes"] / memory - 1}
     print(f"{name:14} {case['strategy']:44} {case['workers']}  measured {case['measured'] * 1e3:8.2f} ms (scatter {case['scatter']:4.2f})  "
-          f"predicted {case['predicted'] * 1e3:8.2f} ms  {case['error'] * 100:+6.1f} %  memory {memory / 2**20:8.2f} MiB "
-          f"{case['memory_error'] * 100:+5.1f} %", flush=True)
+          f"predicted {case['predicted'] * 1e3:8.2f} ms  {case['plain_error'] * 100:+6.1f} %, cores {speed:4.2f}: {case['error'] * 100:+6.1f} %  "
+          f"memory {memory / 2**20:8.2f} MiB {case['memory_error'] * 100:+5.1f} %", flush=True)
     return case
 
 
-def summarise(name, rows):
+def summarise(name, rows, error="error"):
     """Prints how well these cases are predicted. The share of them within the limit; 1 if there are none."""
     if not rows:
         return 1
-    errors = sorted(abs(row["error"]) for row in rows)
+    errors = sorted(abs(row[error]) for row in rows)
     share = sum(error <= WITHIN for error in errors) / len(errors)
     print(f"{len(rows)} {name}: {100 * share:.0f} % within {100 * WITHIN:.0f} %, median error {100 * statistics.median(errors):.1f} %, worst "
           f"{100 * errors[-1]:.1f} %")
@@ -140,14 +143,16 @@ def summarise(name, rows):
 
 
 def misranked(rows):
-    """Pairs with the same model and number of workers whose measured times differ by more than 10 % and whose predictions have the opposite
-    order."""
+    """Pairs with the same model and number of workers whose measured times, at one speed of the cores, differ by more than 10 % and whose
+    predictions have the opposite order."""
+    for row in rows:
+        row["at_one_speed"] = row["measured"] * row["speed"]**SENSITIVITY
     wrong = []
     for i, a in enumerate(rows):
         for b in rows[i + 1:]:
             same = a["model"] == b["model"] and (a["workers"] == b["workers"] or "single" in (a["strategy"], b["strategy"]))
-            if same and max(a["measured"], b["measured"]) > 1.1 * min(a["measured"], b["measured"]):
-                if (a["measured"] < b["measured"]) != (a["predicted"] < b["predicted"]):
+            if same and max(a["at_one_speed"], b["at_one_speed"]) > 1.1 * min(a["at_one_speed"], b["at_one_speed"]):
+                if (a["at_one_speed"] < b["at_one_speed"]) != (a["predicted"] < b["predicted"]):
                     wrong.append((a, b))
     return wrong
 
@@ -167,6 +172,7 @@ def main():
         rows = list(cases(args, folder))
     print()
     share = summarise("cases", rows)
+    summarise("without the speed of the cores", rows, "plain_error")
     summarise("of these with a core for each worker", [row for row in rows if row["workers"] <= os.cpu_count()])
     summarise("of these with more workers than cores", [row for row in rows if row["workers"] > os.cpu_count()])
     print(f"{sum(row['scatter'] > SCATTER for row in rows)} rows whose steps scatter (90th over 10th percentile above {SCATTER})")

@@ -1,33 +1,93 @@
 """What the planner's choice costs: for each model, measures the plan that `trireme plan best` finds for 2 workers beside the named plans, in
 turn, and prints by how much it is slower than the fastest of them (its regret) and than plain `data`.
 
-    bench/regret.py [--repeat 3] [--steps 20] [--models mlp,lstm] [--check]
+    bench/regret.py [--processes] [--repeat 3] [--steps 20] [--models mlp,lstm] [--check]
 
 The plan is found from a profile made before the rows run; then every row runs --repeat times, in turn with the others (`trireme compare`).
-Times are medians over all steps, as that command prints them. The choice is a row of its own, although it often equals a named plan: the
-difference between two rows of one plan is the noise of the machine, and is printed.
+Times are medians over all steps, at one speed of the cores (core_seconds of run.json): a row is not faster because the machine was. The choice
+is a row of its own, although it often equals a named plan: the difference between two rows of one plan is the noise of the machine, and is
+printed.
+
+--processes: the workers are processes on two hosts with a connection of 1 Gbit/s each (network namespaces, tests/cli/emulated_hosts.py); the
+planner is told the measured latency. Needs root.
 
 --check: status 1 if the regret is 5 % or more in more than one case of 20, or where the choice is slower than `data` by 5 % or more."""
 import argparse
+import json
 import os
+import statistics
 import sys
 import tempfile
 
-from prediction import MODELS, ROOT, compare, data_folder, run, write_experiment
+from prediction import MODELS, ROOT, SENSITIVITY, compare, data_folder, run, write_experiment
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "cli"))
+from emulated_hosts import EmulatedHosts, missing  # noqa: E402
 
 GOAL, SHARE = 0.05, 0.95
 NAMED = ["single", "data", "tensor", "gpipe", "1f1b", "zero-bubble"]
 
 
-def best_plan(trireme, experiment, profile, path):
-    plan = run([trireme, "plan", "best", experiment, "--devices", "2", "--profile", profile, *data_folder()])
+def write_plan(trireme, words, path):
     with open(path, "w", encoding="utf-8") as file:
-        file.write(plan)
+        file.write(run([trireme, "plan", *words, *data_folder()]))
+
+
+class Threads:
+    """Rows of `trireme compare`."""
+    planning = []
+
+    def rows(self, trireme, experiment, plans, profile, steps, repeat, _):
+        return compare(trireme, experiment(plans), 2, profile, steps, repeat)
+
+
+class Processes:
+    """Rows of one process on each of two hosts."""
+
+    def __init__(self, network):
+        self.network = network
+        trip, _ = network.measure()
+        self.planning = ["--set", 'cluster.link.bandwidth="1 Gbit/s"', "--set", f'cluster.link.latency="{trip / 2 * 1e6:.0f} us"']
+
+    def rows(self, trireme, experiment, plans, profile, steps, repeat, folder):
+        path, files = experiment(plans), []
+        for number, plan in enumerate(plans):
+            files.append(plan if os.path.exists(plan) else os.path.join(folder, f"{number}.json"))
+            if files[-1] != plan:
+                write_plan(trireme, ["show", plan, path, "--json", "-", "--devices", "1" if plan == "single" else "2"], files[-1])
+        runs = [[] for _ in plans]
+        for _ in range(repeat):
+            for plan, file, of_plan in zip(plans, files, runs):
+                of_plan.append({**self.row(trireme, path, file, steps, folder), "name": os.path.basename(plan).removesuffix(".json")})
+        return [merged(of_plan) for of_plan in runs]
+
+    def row(self, trireme, experiment, file, steps, folder):
+        with open(file, encoding="utf-8") as plan:
+            devices = json.load(plan)["devices"]
+        hosts = ["launch", "--hosts", self.network.hosts(devices), "--ssh", self.network.instead_of_ssh(), "--no-bind"]
+        with tempfile.TemporaryDirectory(dir=folder) as out:
+            result = os.path.join(out, "row.json")
+            run([trireme, *(hosts if devices > 1 else []), "train", experiment, "--plan", file, "--steps", str(steps), "--set",
+                 'replicas="private"', "--out", os.path.join(out, "run"), "--json", result, *data_folder()], codes=(0, 1))
+            with open(result, encoding="utf-8") as rows:
+                return json.load(rows)["rows"][0]
+
+
+def merged(runs):
+    """One row of several runs: the median of their times at the mean speed of the cores."""
+    failed = next((row for row in runs if row["status"] != "ok"), None)
+    if failed:
+        return failed
+    core = statistics.mean(row["core_seconds"] for row in runs)
+    step = statistics.median(row["step_seconds"]["median"] * (core / row["core_seconds"])**SENSITIVITY for row in runs)
+    return {**runs[0], "step_seconds": {**runs[0]["step_seconds"], "median": step}, "core_seconds": core}
 
 
 def case_of(name, rows, chosen):
     """None if the choice did not run."""
-    times = {row["name"]: row["step_seconds"]["median"] for row in rows if row["status"] == "ok"}
+    done = [row for row in rows if row["status"] == "ok"]
+    core = statistics.mean(row["core_seconds"] for row in done) if done else 0
+    times = {row["name"]: row["step_seconds"]["median"] * (core / row["core_seconds"])**SENSITIVITY for row in done}
     choice = next((row for row in rows if row["name"] == chosen), None)
     if chosen not in times:
         print(f"{name}: the chosen plan {'is absent' if choice is None else choice.get('reason', 'failed')}")
@@ -46,23 +106,36 @@ def case_of(name, rows, chosen):
     return case
 
 
+def cases_of(args, workers):
+    cases = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in args.models.split(","):
+            plan, profile = os.path.join(folder, f"{name}-best.json"), os.path.join(folder, f"{name}.profile.json")
+            experiment = write_experiment(folder, name, NAMED)
+            write_plan(args.trireme, ["best", experiment, "--devices", "2", "--profile", profile, *workers.planning], plan)
+            rows = workers.rows(args.trireme, lambda plans, model=name: write_experiment(folder, model, plans), [*NAMED, plan], profile,
+                                args.steps or MODELS[name][1], args.repeat, folder)
+            if case := case_of(name, rows, rows[-1]["name"]):
+                cases.append(case)
+    return cases
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trireme", default=os.path.join(ROOT, "build", "trireme"))
     parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--processes", action="store_true")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
-    cases = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name in args.models.split(","):
-            experiment = write_experiment(folder, name, NAMED)
-            plan, profile = os.path.join(folder, f"{name}-best.json"), os.path.join(folder, f"{name}.profile.json")
-            best_plan(args.trireme, experiment, profile, plan)
-            rows = compare(args.trireme, write_experiment(folder, name, [*NAMED, plan]), 2, profile, args.steps or MODELS[name][1], args.repeat)
-            if case := case_of(name, rows, rows[-1]["name"]):
-                cases.append(case)
+    if args.processes and missing():
+        sys.exit(f"regret.py: skipped: {missing()}")
+    if args.processes:
+        with EmulatedHosts(2, "1gbit", 0.1e-3) as network:
+            cases = cases_of(args, Processes(network))
+    else:
+        cases = cases_of(args, Threads())
     good = sum(case["regret"] < GOAL for case in cases)
     slower = [case["model"] for case in cases if case["to_data"] >= GOAL]
     print(f"\n{good} of {len(cases)} choices have a regret under {100 * GOAL:.0f} %; slower than data by as much: {', '.join(slower) or 'none'}")

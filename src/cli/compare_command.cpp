@@ -88,10 +88,11 @@ void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const R
         std::filesystem::create_directories(job.plan_file.parent_path());
         write_file_atomically(job.plan_file, plan_text(plan, model));
       }
-      if (options.predict)
-        known[j].predicted = predict(experiment, model, plan, predictions.source(plan),
-                                     {.timeline = false, .epoch_samples = data.train->size()})
-                                 .predicted;
+      if (!options.predict) continue;
+      known[j].predicted = predict(experiment, model, plan, predictions.source(plan),
+                                   {.timeline = false, .epoch_samples = data.train->size()})
+                               .predicted;
+      if (known[j].predicted) known[j].predicted->core_seconds = predictions.core_seconds();
     } catch (const Error& error) {
       if (planned && job.plan_file.empty()) known[j].row = row_without_run(job, RunStatus::skipped, first_line(error));
       else problems.push_back(fmt::format("{}: no prediction: {}", job.label, first_line(error)));

@@ -126,7 +126,8 @@ const ProfiledCosts::Sizes& ProfiledCosts::sizes_of(NodeId node, const ShardingO
   });
   const double begin = steady_seconds();
   MeasuredGroup& group = measured_.emplace_back();
-  group.measured = measure_layers(sites_, requests, {}, options_.threads);
+  group.core_seconds = profile_.device.core_seconds;
+  group.measured = measure_layers(sites_, requests, {}, options_.threads, group.core_seconds);
   group.requests = std::move(requests);
   group.seconds = steady_seconds() - begin;
   group.write_to(profile_, sites_);

@@ -211,11 +211,16 @@ std::string Predictions::try_steps(const std::vector<int>& devices, const Measur
   return found.in_words;
 }
 
+std::optional<double> Predictions::core_seconds() const {
+  return cluster_ || times_ || profile_.device.core_seconds == 0 ? std::nullopt
+                                                                 : std::optional(profile_.device.core_seconds);
+}
+
 std::string Predictions::compared_with(const std::vector<RunResult>& rows) const {
   std::vector<double> ratios;
   for (const RunResult& row : rows)
     if (row.status == RunStatus::ok && !row.oversubscribed && row.predicted && row.step_seconds)
-      ratios.push_back(*step_beside_prediction(row) / row.predicted->step_seconds);
+      ratios.push_back(*step_beside_prediction(row) / prediction_at_core_speed(row));
   if (ratios.empty() || !measured_layers()) return "";
   return fmt::format("steps took {:.2f} times as long as predicted (median of {})", spread_of(ratios).median,
                      counted(int64_t(ratios.size()), "row"));

@@ -71,6 +71,9 @@ class Predictions {
   /// numbers of workers that will be asked for. Returns a line that says what was found; "" for described machines and
   /// with own times. References to sources become invalid.
   std::string try_steps(const std::vector<int>& devices, const MeasureStep& measure_step);
+  /// Returns the speed of the cores at which the predictions hold, for SimulatedStep::core_seconds; nullopt: not known,
+  /// or not of this machine.
+  std::optional<double> core_seconds() const;
   /// Compares the rows that ran with their predictions, in a line; "" if no row is usable: rows with more workers than
   /// cores are not.
   std::string compared_with(const std::vector<RunResult>& rows) const;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/devices/at_core_speed.h"
 #include "base/median.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -18,7 +19,7 @@ namespace {
 constexpr double kLongestStep = 4;  // predicted seconds of a step that is tried
 // Trials take turns, because cores may be unequal and other programs come and go. Long ones would take too much time.
 constexpr int kRounds = 3;
-constexpr double kLongestOfThree = 0.1, kLongestOfTwo = 1;  // predicted seconds of a step
+constexpr double kLongestOfThree = 0.5, kLongestOfTwo = 1;  // predicted seconds of a step
 constexpr int kFits = 4;                                    // a step is not quite proportional to its layers' seconds
 constexpr double kLeastFactor = 0.25, kMostFactor = 8.0;    // beyond these something else is wrong
 
@@ -40,6 +41,7 @@ TrialSteps::TrialSteps(const RunSpec& experiment, const Model& model, const Prof
                        const std::vector<int>& devices)
     : experiment_(without_emulation(experiment)), model_(model), layers_(layers) {
   const Profile profile = layers.profile();
+  core_seconds_ = profile.device.core_seconds;
   const int most = devices.empty() ? 1 : *std::max_element(devices.begin(), devices.end());
   int within = most;
   while (within > 1 && places_wanted(experiment_, profile.machine, within) > profile.machine.places()) --within;
@@ -82,12 +84,22 @@ void TrialSteps::refuse_long(Trial& trial) {
 void TrialSteps::measure_once(Trial& trial, const MeasureStep& measure_step) {
   const int rounds = trial.before < kLongestOfThree ? kRounds : trial.before < kLongestOfTwo ? 2 : 1;
   if (!trial.why_not.empty() || int(trial.measured.size()) == rounds) return;
-  if (const std::optional<double> seconds = measure_step(trial.plan)) trial.measured.push_back(*seconds);
+  if (const std::optional<TrialStep> step = measure_step(trial.plan)) trial.measured.push_back(*step);
   else trial.why_not = "could not run";
 }
 
+double TrialSteps::seconds(const Trial& trial) const {
+  std::vector<double> all;
+  all.reserve(trial.measured.size());
+  for (const TrialStep& step : trial.measured)
+    all.push_back(core_seconds_ > 0 && step.core_seconds
+                      ? at_core_speed(step.seconds, *step.core_seconds, core_seconds_)
+                      : step.seconds);
+  return median(all);
+}
+
 void TrialSteps::fit(Trial& trial, StepFactors& factors) {
-  const double measured = median(trial.measured);
+  const double measured = seconds(trial);
   double& factor = factors.*trial.factor;
   for (int i = 0; i < kFits; ++i)
     factor = std::clamp(factor * measured / predicted(trial, factors).value_or(measured), kLeastFactor, kMostFactor);
@@ -102,7 +114,7 @@ TrialSteps::Found TrialSteps::measure(const MeasureStep& measure_step) {
   for (Trial& trial : trials_) {
     if (trial.why_not.empty()) {
       fit(trial, factors);
-      tried.push_back(fmt::format("{:.2f} ({})", median(trial.measured) / trial.before, name_of(trial.plan)));
+      tried.push_back(fmt::format("{:.2f} ({})", seconds(trial) / trial.before, name_of(trial.plan)));
     } else {
       untried.push_back(fmt::format("{} {}", name_of(trial.plan), trial.why_not));
     }

@@ -16,8 +16,14 @@
 
 namespace trireme {
 
-/// Measures the seconds of a step of a plan (train/measure_step.h); nullopt: it could not run.
-using MeasureStep = std::function<std::optional<double>(const Plan&)>;
+/// How long a step of a plan took.
+struct TrialStep {
+  double seconds = 0;
+  std::optional<double> core_seconds = {};  ///< the speed of the cores meanwhile: RunResult::core_seconds
+};
+
+/// Measures a step of a plan (train/measure_step.h); nullopt: it could not run.
+using MeasureStep = std::function<std::optional<TrialStep>(const Plan&)>;
 
 /// Returns the experiment without emulated links, workers or memory: what this machine itself does.
 RunSpec without_emulation(const RunSpec& experiment);
@@ -50,8 +56,8 @@ class TrialSteps {
     CostSource source;
     double StepFactors::*factor = nullptr;  ///< that this trial determines
     double before = 0;                      ///< predicted seconds without factors
-    std::vector<double> measured = {};      ///< seconds
-    std::string why_not = {};               ///< empty: it can be tried
+    std::vector<TrialStep> measured = {};
+    std::string why_not = {};  ///< empty: it can be tried
   };
 
   void add(int workers, double StepFactors::*factor, const Profile& profile, double loading);
@@ -59,12 +65,15 @@ class TrialSteps {
   std::optional<double> predicted(Trial& trial, const StepFactors& factors);
   void refuse_long(Trial& trial);
   static void measure_once(Trial& trial, const MeasureStep& measure_step);
+  /// The median of the measured seconds, at the profile's speed of the cores: trials are not measured at the same time.
+  double seconds(const Trial& trial) const;
   /// Fits the trial's factor, after those of the trials before it.
   void fit(Trial& trial, StepFactors& factors);
 
   const RunSpec experiment_;
   const Model& model_;
   const ProfiledCosts& layers_;
+  double core_seconds_ = 0;    ///< of the profile
   std::vector<Trial> trials_;  ///< one worker first
 };
 

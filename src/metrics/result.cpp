@@ -1,5 +1,7 @@
 #include "metrics/result.h"
 
+#include "base/devices/at_core_speed.h"
+
 namespace trireme {
 
 const char* name_of(RunStatus status) {
@@ -17,6 +19,15 @@ const char* name_of(RunStatus status) {
 std::optional<double> step_beside_prediction(const RunResult& row) {
   if (!row.step_seconds) return std::nullopt;
   return row.replicas && row.step_seconds->mean ? row.step_seconds->mean : row.step_seconds->median;
+}
+
+std::optional<double> core_speed_of(const RunResult& row) {
+  if (!row.core_seconds || !row.predicted || !row.predicted->core_seconds) return std::nullopt;
+  return *row.predicted->core_seconds / *row.core_seconds;
+}
+
+double prediction_at_core_speed(const RunResult& row) {
+  return at_core_speed(row.predicted->step_seconds, core_speed_of(row).value_or(1), 1);
 }
 
 }  // namespace trireme

@@ -99,6 +99,8 @@ struct SimulatedStep {
   std::optional<int64_t> peak_memory;  ///< bytes of tensors, of the device that needs most
   /// "measured", "extrapolated 4.0 x", "datasheet": the weakest source among its inputs.
   std::string basis;
+  /// The speed of the cores at which the prediction holds, as RunResult::core_seconds.
+  std::optional<double> core_seconds = {};
   std::optional<MemoryRange> device_memory = {};  ///< of the device that needs the greatest share of its own
 };
 
@@ -117,8 +119,11 @@ struct RunResult {
   bool oversubscribed = false;               ///< more workers than cores: the row's times mean nothing
   /// Of a row that was run several times: over the steps of all runs.
   std::optional<StepSeconds> step_seconds;
-  std::vector<double> measured_steps;   ///< seconds of the steps from which step_seconds follow; not in run.json
-  std::vector<RepeatReport> repeats;    ///< the runs of a row that was run several times, in order; else empty
+  std::vector<double> measured_steps;  ///< seconds of the steps from which step_seconds follow; not in run.json
+  std::vector<RepeatReport> repeats;   ///< the runs of a row that was run several times, in order; else empty
+  /// The speed of the cores while the row ran: seconds of a piece of work (base/devices/core_speed.h), mean over its
+  /// workers. nullopt on GPUs, in modelled time and under update policies.
+  std::optional<double> core_seconds;
   std::optional<double> epoch_seconds;  ///< samples of an epoch / samples_per_second
   /// Samples of a step / its median time. Under an update policy: all samples / the time of the whole run, because
   /// replicas step on their own and exchange between steps; in real time without the first steps (warmup_steps()).
@@ -156,6 +161,14 @@ struct RunResult {
 /// Returns the measured time to which the row's predicted time per step is compared: the median, or under an update
 /// policy the mean, because only some of its steps exchange or wait. nullopt: no steps were measured.
 std::optional<double> step_beside_prediction(const RunResult& row);
+
+/// Returns the speed of the cores while the row ran, compared with that of its prediction: 0.9 if they were slower.
+/// nullopt: not known.
+std::optional<double> core_speed_of(const RunResult& row);
+
+/// Returns the predicted seconds of a step at the speed of the cores while the row ran, or as predicted where that
+/// speed is not known. The row must have a prediction.
+double prediction_at_core_speed(const RunResult& row);
 
 /// A whole experiment: `compare` has several rows, `train` one.
 struct ExperimentResult {

@@ -32,7 +32,8 @@ bool is_disturbed(const MeasuredGroup& group) { return crowding_of(group) >= kDi
 
 void measure_once_more(const LayerSites& sites, MeasuredGroup& group, int threads) {
   const double begin = steady_seconds();
-  const std::vector<LayerMeasurement> again = measure_layers(sites, group.requests, {.passes = 1, .split = 0}, threads);
+  const std::vector<LayerMeasurement> again =
+      measure_layers(sites, group.requests, {.passes = 1, .split = 0}, threads, group.core_seconds);
   for (size_t i = 0; i < again.size(); ++i) keep_fastest(group.measured[i], again[i]);
   group.seconds = steady_seconds() - begin;
 }

@@ -18,6 +18,7 @@ struct MeasuredGroup {
   std::string name;
   std::vector<LayerRequest> requests;
   std::vector<LayerMeasurement> measured;  ///< by request
+  double core_seconds = 0;                 ///< as of measure_layers
   double seconds = 0;                      ///< duration of the measurement
 
   void write_to(Profile& profile, const LayerSites& sites) const;

@@ -7,6 +7,8 @@
 #include <memory>
 #include <set>
 
+#include "base/devices/at_core_speed.h"
+#include "base/devices/core_speed.h"
 #include "base/devices/device.h"
 #include "base/devices/gpu.h"
 #include "base/median.h"
@@ -18,7 +20,8 @@
 namespace trireme {
 namespace {
 
-constexpr double kMemoryShare = 0.4;  // of a worker's memory, for layers that wait for their backward
+constexpr double kSpeedSeconds = 0.002;  // between two measurements of a core's speed
+constexpr double kMemoryShare = 0.4;     // of a worker's memory, for layers that wait for their backward
 
 /// A call, from before to after it.
 struct CallMoments {
@@ -127,6 +130,10 @@ void run_split_round(Probes& probes, std::vector<Times>& times) {
   round.read();
 }
 
+Spread scaled(const Spread& spread, double factor) {
+  return {spread.median * factor, spread.p10 * factor, spread.p90 * factor};
+}
+
 double median_or_zero(const std::vector<double>& values) { return values.empty() ? 0.0 : median(values); }
 
 int64_t kept_bytes(const LayerMemory& m, const ProbeCall& call) {
@@ -138,18 +145,21 @@ int64_t kept_bytes(const LayerMemory& m, const ProbeCall& call) {
 /// Measures settings that fit into memory at the same time.
 class Turn {
  public:
-  Turn(std::span<const ProbeSetting> settings, const Repetitions& repetitions, int threads,
+  Turn(std::span<const ProbeSetting> settings, const Repetitions& repetitions, int threads, double core_seconds,
        std::span<LayerMeasurement> results)
       : settings_(settings),
         repetitions_(repetitions),
         threads_(threads),
+        core_seconds_(core_seconds),
         results_(results),
-        alone_(size_t(repetitions.passes)) {}
+        alone_(size_t(repetitions.passes)),
+        alone_cores_(alone_.size()) {}
 
   void run() {
     const int workers = repetitions_.crowded ? measured_devices().count : 1;
     LocalWorld world(workers);
     together_.assign(size_t(workers), std::vector<std::vector<Times>>(alone_.size()));
+    together_cores_.assign(size_t(workers), std::vector<CoreTimes>(alone_.size()));
     run_worker_threads(
         world,
         [&](int rank) {
@@ -175,23 +185,38 @@ class Turn {
       if (group.size() > 1) {
         std::vector<Times>& times = together_[size_t(group.rank())][pass];
         times.resize(settings_.size());
-        for (int r = 0; r < rounds_; ++r) run_round(probes, times, [&] { group.barrier(); });
+        CoreSpeed speed(kSpeedSeconds);
+        for (int r = 0; r < rounds_; ++r)
+          run_round(probes, times, [&] {
+            speed.measure(steady_seconds());
+            group.barrier();
+          });
+        together_cores_[size_t(group.rank())][pass] = speed.take();
       }
     }
   }
 
   void measure_alone(Probes& probes, size_t pass) {
+    CoreSpeed speed(kSpeedSeconds);  // a new one, so that each pass has a measurement
+    const auto before = [&] { speed.measure(steady_seconds()); };
     std::vector<Times>& times = alone_[pass];
     times.resize(settings_.size());
     if (int(pass) < repetitions_.split) run_split_round(probes, times);
     const double begin = steady_seconds();
-    run_round(probes, times, [] {});
+    run_round(probes, times, before);
     if (pass == 0) {
       const double wanted =
           repetitions_.seconds_per_layer * double(settings_.size()) / std::max(steady_seconds() - begin, 1e-9);
       rounds_ = std::clamp(int(std::min(wanted, 1e6)), 1, repetitions_.most);
     }
-    for (int r = 1; r < rounds_; ++r) run_round(probes, times, [] {});
+    for (int r = 1; r < rounds_; ++r) run_round(probes, times, before);
+    alone_cores_[pass] = speed.take();
+  }
+
+  /// The factor from seconds at the measured speed of the cores to seconds at that of the profile.
+  double to_profile(const CoreTimes& cores) const {
+    const std::optional<double> mean = cores.mean();
+    return core_seconds_ > 0 && mean ? at_core_speed(1, *mean, core_seconds_) : 1;
   }
 
   void fill_in(size_t i) const {
@@ -199,10 +224,12 @@ class Turn {
     std::vector<double> backward_of_pass, together;
     for (size_t pass = 0; pass < alone_.size(); ++pass) {
       const Times& times = alone_[pass][i];
-      const Spread forward = spread_of(times.forward), backward = spread_of(times.backward);
+      const double factor = to_profile(alone_cores_[pass]);
+      const Spread forward = scaled(spread_of(times.forward), factor),
+                   backward = scaled(spread_of(times.backward), factor);
       if (pass == 0 || forward.median < result.forward.median) result.forward = forward;
       if (pass == 0 || backward.median < result.backward.median) result.backward = backward;
-      backward_of_pass.push_back(backward.median);
+      backward_of_pass.push_back(backward.median / factor);
       result.runs += int(times.forward.size());
       if (together_.size() > 1) together.push_back(together_in(i, pass));
     }
@@ -215,11 +242,13 @@ class Turn {
   /// Median over workers and rounds.
   double together_in(size_t i, size_t pass) const {
     std::vector<double> seconds;
+    CoreTimes cores;
+    for (const std::vector<CoreTimes>& of_rank : together_cores_) cores += of_rank[pass];
     for (const auto& of_rank : together_) {
       const Times& times = of_rank[pass][i];
       for (size_t r = 0; r < times.forward.size(); ++r) seconds.push_back(times.forward[r] + times.backward[r]);
     }
-    return median_or_zero(seconds);
+    return to_profile(cores) * median_or_zero(seconds);
   }
 
   /// The parts of a backward, from their ratio to the whole in the same pass, so that they are consistent with the
@@ -240,9 +269,12 @@ class Turn {
   std::span<const ProbeSetting> settings_;
   const Repetitions& repetitions_;
   const int threads_;
+  const double core_seconds_;
   std::span<LayerMeasurement> results_;
   std::vector<std::vector<Times>> alone_;                  // [pass][setting]
   std::vector<std::vector<std::vector<Times>>> together_;  // [worker][pass][setting]
+  std::vector<CoreTimes> alone_cores_;                     // [pass]
+  std::vector<std::vector<CoreTimes>> together_cores_;     // [worker][pass]
   int rounds_ = 1;
 };
 
@@ -282,7 +314,7 @@ ProbeSetting setting_of(const LayerSites& sites, const LayerRequest& request) {
 }
 
 std::vector<LayerMeasurement> measure_layers(const LayerSites& sites, const std::vector<LayerRequest>& requests,
-                                             const Repetitions& repetitions, int threads) {
+                                             const Repetitions& repetitions, int threads, double core_seconds) {
   install_memory_accounting();
   const MeasuredDevices devices = measured_devices();
   if (devices.gpus > 0) install_gpu_memory_accounting();
@@ -296,7 +328,9 @@ std::vector<LayerMeasurement> measure_layers(const LayerSites& sites, const std:
     size_t end = begin;
     double bytes = 0;
     while (end < settings.size() && (end == begin || bytes + double(kept[end]) < room)) bytes += double(kept[end++]);
-    Turn({settings.data() + begin, end - begin}, repetitions, threads, {results.data() + begin, end - begin}).run();
+    Turn({settings.data() + begin, end - begin}, repetitions, threads, core_seconds,
+         {results.data() + begin, end - begin})
+        .run();
     begin = end;
   }
   return results;

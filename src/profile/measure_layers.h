@@ -33,10 +33,12 @@ struct Repetitions {
 };
 
 /// Returns measurements in the order of `requests`, which should be that of the model. Starts threads of its own, each
-/// with `threads` intra-op threads, on cores or on the GPUs that they are placed on. Installs memory accounting. Throws
-/// the run errors of layers.
+/// with `threads` intra-op threads, on cores or on the GPUs that they are placed on. Installs memory accounting.
+/// `core_seconds`: the seconds of each pass are those that it would take at this speed of the cores
+/// (base/devices/core_speed.h), which is measured meanwhile; 0: as they were measured. Throws the run errors of layers.
 std::vector<LayerMeasurement> measure_layers(const LayerSites& sites, const std::vector<LayerRequest>& requests,
-                                             const Repetitions& repetitions = {}, int threads = 1);
+                                             const Repetitions& repetitions = {}, int threads = 1,
+                                             double core_seconds = 0);
 
 /// All nodes under all options at the degrees in `tensors`, with `samples` samples. Of requests with equal keys, only
 /// the first in the model's order.

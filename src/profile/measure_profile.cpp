@@ -77,6 +77,7 @@ void measure_machine(Profile& profile, const ProfileRequest& request, Precision 
   profile.machine = fingerprint_of_this_machine(request.threads);
   const int places = profile.machine.places();
   if (profile.device.flops == 0) profile.device = measure_device(request.threads);
+  if (profile.device.core_seconds == 0) profile.device.core_seconds = measure_core();
   if (profile.links.groups.empty()) {
     progress("links");
     std::vector<int> workers;
@@ -124,7 +125,8 @@ ProfileReport extend_profile(Profile& profile, const LayerSites& sites, const Pr
     const double started = steady_seconds();
     MeasuredGroup& group =
         groups.emplace_back(MeasuredGroup{.name = name_of(unit), .requests = unit.requests, .measured = {}});
-    group.measured = measure_layers(sites, unit.requests, {.split = 1}, request.threads);
+    group.core_seconds = profile.device.core_seconds;
+    group.measured = measure_layers(sites, unit.requests, {.split = 1}, request.threads, group.core_seconds);
     group.seconds = steady_seconds() - started;
     double call_seconds = 0;
     for (const LayerMeasurement& m : group.measured) call_seconds += m.forward.median + m.backward.median;

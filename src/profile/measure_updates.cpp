@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/devices/core_speed.h"
 #include "base/devices/device.h"
 #include "base/devices/gpu.h"
 #include "base/seconds.h"
@@ -113,6 +114,15 @@ std::vector<UpdateMeasurement> measure_updates(const OptimizerConfig& optimizer,
       u.crowding = std::max(1.0, seconds_of(optimizer, precision, c, many, devices.count, threads) / large);
   }
   return result;
+}
+
+double measure_core() {
+  constexpr double kSeconds = 0.2;
+  if (measured_devices().gpus > 0) return 0;
+  CoreSpeed speed(0);
+  const double begin = steady_seconds();
+  for (double now = begin; now - begin < kSeconds; now = steady_seconds()) speed.measure(now);
+  return speed.take().mean().value_or(0);
 }
 
 DeviceMeasurement measure_device(int threads) {

@@ -22,4 +22,7 @@ std::vector<UpdateMeasurement> measure_updates(const OptimizerConfig& optimizer,
 /// `memory` is the memory of this process divided by the number of cores.
 DeviceMeasurement measure_device(int threads = 1);
 
+/// Returns DeviceMeasurement::core_seconds, from a fraction of a second.
+double measure_core();
+
 }  // namespace trireme

@@ -27,8 +27,8 @@ Spread spread_of(std::vector<double> seconds);
 
 /// One layer under one option with a given number of samples.
 struct LayerMeasurement {
-  Spread forward, backward;   ///< one worker alone on the machine, in the fastest of a few passes; `backward` is the
-                              ///< whole backward
+  Spread forward, backward;   ///< one worker alone on the machine, in the fastest of a few passes, at the speed of
+                              ///< DeviceMeasurement::core_seconds; `backward` is the whole backward
   double backward_input = 0;  ///< the two parts, for a layer that splits its backward; otherwise `backward` and 0
   double backward_weight = 0;
   double crowding = 1;  ///< seconds while every core or GPU runs the same, over seconds alone
@@ -83,6 +83,9 @@ struct DeviceMeasurement {
   int64_t memory = 0;          ///< bytes per worker, with one worker per core or GPU
   double flops = 0;            ///< FLOP/s of a fixed convolution on one core or GPU
   int64_t library_memory = 0;  ///< bytes that libraries take there for each worker (library_memory_bytes)
+  /// The speed of a core at which the seconds of layers and the step factors hold: of a fixed piece of work
+  /// (base/devices/core_speed.h). 0: not known, or layers are measured on GPUs.
+  double core_seconds = 0;
 };
 
 /// What whole steps of a model take beyond its layers, from trial steps (forecast/trial_steps.h): caches that other

@@ -172,7 +172,8 @@ bool all_from_one_source(const std::vector<RunResult>& rows) {
   return sources.size() <= 1;
 }
 
-/// Adds predicted next to measured times: "9.19 (-4 %)". A simulated row shows the source of its prediction instead.
+/// Adds predicted next to measured times: "9.19 (-4 %)", and the speed of the cores at which they are compared. A
+/// simulated row shows the source of its prediction instead.
 /// `only_if_they_differ`: leaves the source out where all rows have the same: a line below the tables names it.
 void add_predictions(const ExperimentResult& result, Builder& table, bool only_if_they_differ = false) {
   if (!result.simulated.empty()) {
@@ -185,11 +186,20 @@ void add_predictions(const ExperimentResult& result, Builder& table, bool only_i
     return row.predicted ? Value(row.predicted->step_seconds) : std::nullopt;
   };
   const Scale scale = scale_for(kTimes, largest_of(result.rows, seconds));
-  table.add("predicted step", fmt::format("{} (off by)", scale.unit), [&](const RunResult& row) -> std::string {
+  const auto knows_speed = [](const RunResult& row) { return core_speed_of(row).has_value(); };
+  const bool speeds = std::any_of(result.rows.begin(), result.rows.end(), knows_speed);
+  const std::string unit = fmt::format("{} (off by{})", scale.unit, speeds ? " at the cores' speed" : "");
+  table.add("predicted step", unit, [&](const RunResult& row) -> std::string {
     if (!row.predicted) return "";
     std::string text = significant(row.predicted->step_seconds / scale.size);
     if (!row.step_seconds) return text;
-    return fmt::format("{} ({:+.0f} %)", text, 100 * (row.predicted->step_seconds / *step_beside_prediction(row) - 1));
+    return fmt::format("{} ({:+.0f} %)", text,
+                       100 * (prediction_at_core_speed(row) / *step_beside_prediction(row) - 1));
+  });
+  if (!speeds) return;
+  table.add("cores", "speed, in the profile 1", [](const RunResult& row) {
+    const std::optional<double> speed = core_speed_of(row);
+    return speed ? fmt::format("{:.2f}", *speed) : std::string();
   });
 }
 

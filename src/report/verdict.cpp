@@ -220,12 +220,28 @@ std::string scatter_clause(const std::vector<const RunResult*>& rows) {
       some_or_all(scattered, rows), most);
 }
 
+/// Empty if the cores were about as fast in all rows, or if that is not known.
+std::string speed_clause(const std::vector<const RunResult*>& rows) {
+  const RunResult *slowest = nullptr, *fastest = nullptr;
+  for (const RunResult* row : rows) {
+    const std::optional<double> speed = core_speed_of(*row);
+    if (!speed) continue;
+    if (!slowest || *speed < *core_speed_of(*slowest)) slowest = row;
+    if (!fastest || *speed > *core_speed_of(*fastest)) fastest = row;
+  }
+  if (!slowest) return "";
+  const double ratio = *core_speed_of(*fastest) / *core_speed_of(*slowest);
+  if (!(ratio > kOtherSpeed)) return "";
+  return fmt::format("the cores were {:.2f} times as fast during {} as during {}", ratio, row_name(*fastest),
+                     row_name(*slowest));
+}
+
 std::string prediction_clause(const std::vector<const RunResult*>& rows) {
   std::vector<const RunResult*> far;
   double most = 0;
   for (const RunResult* row : rows) {
     if (!row->predicted || !row->step_seconds || !(row->predicted->step_seconds > 0)) continue;
-    const double ratio = *step_beside_prediction(*row) / row->predicted->step_seconds;
+    const double ratio = *step_beside_prediction(*row) / prediction_at_core_speed(*row);
     const double factor = std::max(ratio, 1 / ratio);
     if (!(factor > kFarOff) || !std::isfinite(factor)) continue;
     far.push_back(row);
@@ -329,7 +345,7 @@ std::vector<std::string> doubts(const ExperimentResult& result) {
     const std::string longer = rows.front()->replicas ? "" : fmt::format(" (--steps {} or more)", kFewSteps);
     few = fmt::format("{} {} too few for a firm result{}", counted(steps, "step"), steps == 1 ? "is" : "are", longer);
   }
-  for (std::string clause : {few, scatter_clause(rows), prediction_clause(rows)})
+  for (std::string clause : {few, scatter_clause(rows), speed_clause(rows), prediction_clause(rows)})
     if (!clause.empty()) clauses.push_back(std::move(clause));
   return clauses;
 }

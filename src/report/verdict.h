@@ -17,6 +17,10 @@ constexpr double kWideOverlap = 0.5;
 /// so on an idle machine they differ by a few tenths at most; a larger difference has a cause outside the plan.
 constexpr double kScatter = 1.5;
 
+/// The speed of the cores (RunResult::core_seconds) disturbs a comparison if it was higher by a larger factor during
+/// one row than during another.
+constexpr double kOtherSpeed = 1.1;
+
 /// A prediction is far off if predicted and measured time differ by a larger factor. Most predictions are within a
 /// tenth (docs/simulation.md).
 constexpr double kFarOff = 1.5;
@@ -83,8 +87,8 @@ struct VerdictClauses {
 std::vector<std::string> sentences_of(const Verdict& verdict, const std::string& clock,
                                       const VerdictClauses& more = {});
 
-/// Returns clauses about what disturbed measurements from outside the plans: steps that scatter, and predictions that
-/// are far off. Considers rows in real time; empty for simulated results.
+/// Returns clauses about what disturbed measurements from outside the plans: steps that scatter, cores that were not
+/// equally fast, and predictions that are far off. Considers rows in real time; empty for simulated results.
 std::vector<std::string> doubts(const ExperimentResult& result);
 
 /// Returns the sentence about one row that says what `doubts` (as of doubts()) there are and what to do. Empty if there

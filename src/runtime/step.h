@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/devices/core_speed.h"
 #include "runtime/optimizer.h"
 #include "runtime/timeline.h"
 #include "trireme/model.h"
@@ -71,7 +72,8 @@ struct StepOutcome {
   /// update reads other workers' gradients while it does its own reading and arithmetic (part of compute_seconds).
   double hidden_seconds = 0;
   int64_t bytes_sent = 0;
-  GradientNorms norms;  ///< set with WorkerOptions::gradient_norms
+  CoreTimes core_times;  ///< of the worker's core, in real time; empty on a GPU
+  GradientNorms norms;   ///< set with WorkerOptions::gradient_norms
   /// Private replicas: the first parameter, in the order of reduction, for which this worker's own gradient contains an
   /// infinity or a NaN; `not_finite_at` is the time on the worker's clock when it was detected. Empty: none.
   std::string not_finite;

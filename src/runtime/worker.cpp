@@ -7,7 +7,9 @@
 #include <functional>
 #include <utility>
 
+#include "base/devices/core_speed.h"
 #include "base/devices/device.h"
+#include "base/seconds.h"
 #include "base/text.h"
 #include "comm/flight_recorder.h"
 #include "runtime/gradient_norms.h"
@@ -82,6 +84,7 @@ struct Worker::State {
   StepOutcome outcome;  ///< of the list that is being executed
   DeferredNumbers numbers{outcome};
   StepMeter meter;
+  CoreSpeed core_speed;
   std::unique_ptr<RunningProgram> training, evaluation;
   std::unique_ptr<StepGraph> graph;  ///< null: training steps are not replayed
 };
@@ -226,12 +229,14 @@ StepOutcome Worker::State::run_instructions(RunningProgram& running, int64_t num
 void Worker::State::run_usually(RunningProgram& running, int64_t number) {
   const Program& program = *running.prepared.program;
   const std::vector<Instruction>& list = program.instructions(context.rank);
+  const bool measures_core = !options.times && worker_place().is_cpu();
   for (size_t k = 0; k < list.size() && outcome.was_made(); ++k) {
     const Instruction& i = list[k];
     BatchInFlight* const batch = batches.find(number - i.lag);
     if (!batch) continue;
     if (!kept_steps.updates()) context.stop_if_aborted();
     if (recorder) recorder->begin_instruction(running.prepared.texts[k]);
+    if (measures_core && !meter.has_waited() && core_speed.measure(steady_seconds())) meter.end_own_work();
     meter.begin_instruction(i);
     pace.before(program, i, batch->input);
     execute(running, i, *batch);
@@ -239,6 +244,7 @@ void Worker::State::run_usually(RunningProgram& running, int64_t number) {
     pace.sleep(i, meter.end_work(), batch->input.slowness);
     meter.end_instruction(i);
   }
+  outcome.core_times = core_speed.take();
   numbers.finish();
   if (!outcome.not_finite.empty() && outcome.not_finite_at == 0) outcome.not_finite_at = communicator->now();
 }

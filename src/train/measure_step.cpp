@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kWarmUp = 3, kLeast = 3;  // steps
 constexpr double kManySteps = 1e6;         // the observer ends the run
-constexpr double kTrialSeconds = 0.4;
+constexpr double kTrialSeconds = 1;
 
 /// Ends the run after enough steps.
 class ForSeconds : public TrainObserver {
@@ -37,8 +37,8 @@ class ForSeconds : public TrainObserver {
 
 }  // namespace
 
-std::optional<double> measure_step(const RunSpec& experiment, const Model& model, const TaskData& data,
-                                   const Plan& plan, double seconds, const std::atomic<bool>& interrupted) {
+std::optional<TrialStep> measure_step(const RunSpec& experiment, const Model& model, const TaskData& data,
+                                      const Plan& plan, double seconds, const std::atomic<bool>& interrupted) {
   RunSpec trial = without_emulation(experiment);
   trial.length = trial.evaluate_every = {kManySteps, Length::Unit::steps};
   trial.save_weights = false;
@@ -46,9 +46,9 @@ std::optional<double> measure_step(const RunSpec& experiment, const Model& model
   trial.time_limit = 0;
   trial.target.reset();
   ForSeconds observer(seconds, interrupted);
-  train(trial, model, data, plan, observer, observer.stop);
+  const RunResult row = train(trial, model, data, plan, observer, observer.stop);
   if (interrupted || observer.steps.size() < kWarmUp + kLeast) return std::nullopt;
-  return median({observer.steps.begin() + kWarmUp, observer.steps.end()});
+  return TrialStep{median({observer.steps.begin() + kWarmUp, observer.steps.end()}), row.core_seconds};
 }
 
 MeasureStep trial_of_steps(const RunSpec& experiment, const Model& model, const TaskData& data,

@@ -10,11 +10,12 @@
 
 namespace trireme {
 
-/// Returns the median seconds of a step of the plan, with the workers as threads of this process: trains for about
-/// `seconds`, but at least three steps and the warm-up, without evaluation and without emulated links, workers or
-/// memory. nullopt if the run failed or the user interrupted it. Errors (user): the plan does not suit the model.
-std::optional<double> measure_step(const RunSpec& experiment, const Model& model, const TaskData& data,
-                                   const Plan& plan, double seconds, const std::atomic<bool>& interrupted);
+/// Returns the median seconds of a step of the plan, and how fast the cores were, with the workers as threads of this
+/// process: trains for about `seconds`, but at least three steps and the warm-up, without evaluation and without
+/// emulated links, workers or memory. nullopt if the run failed or the user interrupted it. Errors (user): the plan
+/// does not suit the model.
+std::optional<TrialStep> measure_step(const RunSpec& experiment, const Model& model, const TaskData& data,
+                                      const Plan& plan, double seconds, const std::atomic<bool>& interrupted);
 
 /// Returns measure_step() of the experiment, for a fraction of a second, as Predictions::try_steps calls it. The
 /// arguments must outlive the result.

@@ -59,6 +59,8 @@ std::string to_text(const PostedOutcome& p) {
                  o.waiting_seconds,
                  o.hidden_seconds,
                  o.bytes_sent,
+                 o.core_times.seconds,
+                 o.core_times.count,
                  n.squares,
                  n.piece_squares,
                  n.pieces,
@@ -83,6 +85,8 @@ PostedOutcome outcome_from(const std::string& text) {
          {&o.begin, &o.end, &o.compute_seconds, &o.exposed_seconds, &o.waiting_seconds, &o.hidden_seconds})
       take(*number);
     take(o.bytes_sent);
+    take(o.core_times.seconds);
+    take(o.core_times.count);
     for (double* number : {&o.norms.squares, &o.norms.piece_squares, &o.norms.pieces, &o.norms.inverse_samples})
       take(*number);
     take(o.not_finite);

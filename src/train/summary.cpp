@@ -91,6 +91,7 @@ std::optional<CurvePoint> Summary::add_step(const StepRecord& entry, int64_t sam
       exposed_[d] += entry.outcomes[d].exposed_seconds;
       hidden_[d] += entry.outcomes[d].hidden_seconds;
       bytes_ += entry.outcomes[d].bytes_sent;
+      core_times_ += entry.outcomes[d].core_times;
     }
   }
   noise_scale_.add(norms_of(entry), samples);
@@ -129,6 +130,7 @@ void Summary::write_curve(RunResult& result) const {
   result.timeline = timeline_;
   result.target = experiment_.target;
   result.noise_scale = noise_scale_.noise_scale();
+  result.core_seconds = core_times_.mean();
   if (!result.evaluations.empty()) result.test = result.evaluations.back();
   for (const EvaluationPoint& point : result.evaluations)
     // A model whose loss is not finite has not reached the target, whatever its metrics are.

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "../train/memory_data.h"
+#include "base/devices/at_core_speed.h"
 #include "base/machine.h"
 #include "forecast/predict.h"
 #include "forecast/predictions.h"
@@ -67,7 +68,7 @@ TEST_F(TrialStepsTest, PredictionsOfTheTriedPlansAgreeWithThem) {
   std::vector<int> tried;
   const std::string line = predictions.try_steps({1, 2}, [&](const Plan& plan) {
     tried.push_back(plan.devices);
-    return measured.at(plan.devices);
+    return TrialStep{measured.at(plan.devices)};
   });
   EXPECT_NEAR(seconds(predictions, "single", 1), measured[1], 0.02 * measured[1]);
   if (!has_two_cores) {
@@ -80,6 +81,21 @@ TEST_F(TrialStepsTest, PredictionsOfTheTriedPlansAgreeWithThem) {
   EXPECT_NE(line.find("1.50 (one device)"), std::string::npos) << line;
 }
 
+/// The machine was half as fast during one trial as during another.
+TEST_F(TrialStepsTest, TrialsCountAtTheSpeedOfTheCoresInTheProfile) {
+  Predictions predictions(experiment, *model, data, known);
+  predictions.settle([&] { seconds(predictions, "single", 1); });
+  const double measured = 1.5 * seconds(predictions, "single", 1);
+  ASSERT_TRUE(predictions.core_seconds());
+  const double core = *predictions.core_seconds();
+  int trial = 0;
+  predictions.try_steps({1}, [&](const Plan&) {
+    const double slowness = ++trial == 1 ? 1 : 2;
+    return TrialStep{at_core_speed(measured, 1, slowness), slowness * core};
+  });
+  EXPECT_NEAR(seconds(predictions, "single", 1), measured, 0.02 * measured);
+}
+
 TEST_F(TrialStepsTest, MoreWorkersThanCoresHaveAFactorOfTheirOwn) {
   const int cores = inspect_machine(false).cores, workers = 2 * cores;
   if (workers > 16) GTEST_SKIP() << "a machine of many cores: the batch is too small for twice as many workers";
@@ -89,8 +105,8 @@ TEST_F(TrialStepsTest, MoreWorkersThanCoresHaveAFactorOfTheirOwn) {
   });
   const double within = seconds(predictions, "data", cores), measured = 1.5 * seconds(predictions, "data", workers);
   predictions.try_steps({workers}, [&](const Plan& plan) {
-    return plan.devices == workers ? measured
-                                   : seconds(predictions, plan.devices == 1 ? "single" : "data", plan.devices);
+    return TrialStep{
+        plan.devices == workers ? measured : seconds(predictions, plan.devices == 1 ? "single" : "data", plan.devices)};
   });
   EXPECT_NEAR(seconds(predictions, "data", workers), measured, 0.02 * measured);
   EXPECT_NEAR(seconds(predictions, "data", cores), within, 0.02 * within);
@@ -130,7 +146,7 @@ TEST_F(TrialStepsTest, PlansThatDoNotFitAreNotTried) {
   bool asked = false;
   const std::string line = predictions.try_steps({1}, [&](const Plan&) {
     asked = true;
-    return 1.0;
+    return TrialStep{1.0};
   });
   EXPECT_FALSE(asked);
   EXPECT_EQ(line, "not tried: one device needs more memory than there is");

@@ -135,6 +135,20 @@ TEST(ProbeZoo, RunsInBfloat16AndWithGlobalNorms) {
       measure_all(spec, {.precision = Precision::bf16, .batch_norm = BatchNormScope::global}, seen, kinds);
 }
 
+/// At the speed of a core that needs 1000 s for the piece of work that every core does in far less than one.
+TEST(ProbeZoo, SecondsAreThoseAtTheAskedSpeedOfTheCores) {
+  const Model model = make_model({.name = "mlp", .sample_shape = {16}, .classes = 8, .options = {{"hidden", 32}}});
+  const LayerSites sites(model, {});
+  const std::vector<LayerRequest> requests = requests_for(sites, {1}, 4);
+  const std::vector<LayerMeasurement> plain = measure_layers(sites, requests, kOnce),
+                                      slow = measure_layers(sites, requests, kOnce, 1, 1000);
+  for (size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_GT(slow[i].forward.median, 1e3 * plain[i].forward.median);
+    EXPECT_LE(slow[i].forward.median, slow[i].forward.p90);
+    EXPECT_GE(slow[i].crowding, 1);
+  }
+}
+
 TEST(ProbeZoo, CrowdedIsNeverFasterThanAlone) {
   const Model model = make_model({.name = "mlp", .sample_shape = {16}, .classes = 8, .options = {{"hidden", 32}}});
   const LayerSites sites(model, {});

@@ -244,6 +244,27 @@ TEST(Answer, NamesTheSourceOfPredictionsOnlyWhereRowsDiffer) {
   EXPECT_TRUE(names_source());
 }
 
+TEST(Answer, ComparesPredictionsAtTheSpeedOfTheCores) {
+  ExperimentResult result = sample_result();
+  result.rows.resize(2);
+  for (RunResult& row : result.rows) {
+    row.predicted = SimulatedStep{
+        .step_seconds = row.step_seconds->median / 2, .peak_memory = {}, .basis = "measured", .core_seconds = 5e-5};
+    row.core_seconds = 1e-4;
+  }
+  result.rows[1].core_seconds.reset();
+  const auto cells = [&](const std::string& title) {
+    for (const Column& column : deciding_columns(result))
+      if (column.title == title) return column.cells;
+    return std::vector<std::string>{};
+  };
+  ASSERT_EQ(cells("cores"), (std::vector<std::string>{"0.50", "–"}));
+  EXPECT_NE(cells("predicted step")[0].find("(-13 %)"), std::string::npos) << cells("predicted step")[0];
+  EXPECT_NE(cells("predicted step")[1].find("(-50 %)"), std::string::npos) << cells("predicted step")[1];
+  result.rows[0].core_seconds.reset();
+  EXPECT_TRUE(cells("cores").empty()) << "nothing is known";
+}
+
 TEST(Answer, ShowsEpochsOfReplicas) {
   const std::vector<Column> columns = deciding_columns(test_support::policies_sample());
   EXPECT_TRUE(std::any_of(columns.begin(), columns.end(), [](const Column& c) { return c.title == "epoch"; }));

@@ -293,6 +293,23 @@ TEST(Doubts, NamePredictionsThatAreFarOff) {
   EXPECT_TRUE(doubts(result).empty()) << "nothing was measured";
 }
 
+TEST(Doubts, CompareRowsAndPredictionsAtTheSpeedOfTheCores) {
+  ExperimentResult result = result_of({row_of("single", 1, 20, 19, 21), row_of("data", 2, 10, 9.5, 11)});
+  for (RunResult& row : result.rows)
+    row.predicted = SimulatedStep{.step_seconds = 0.01, .peak_memory = {}, .basis = "measured", .core_seconds = 5e-5};
+  EXPECT_FALSE(core_speed_of(result.rows[0])) << "not measured in the run";
+  EXPECT_EQ(prediction_at_core_speed(result.rows[0]), 0.01);
+  EXPECT_HAS(join(doubts(result), " "), "differ by a factor of up to 2.0 (single on 1 device)");
+  result.rows[0].core_seconds = 1e-4;
+  result.rows[1].core_seconds = 5e-5;
+  EXPECT_EQ(core_speed_of(result.rows[0]), 0.5);
+  EXPECT_NEAR(prediction_at_core_speed(result.rows[0]), 0.0174, 1e-4) << "less than twice as long: kCoreSensitivity";
+  EXPECT_EQ(join(doubts(result), " "),
+            "the cores were 2.00 times as fast during data on 2 devices as during single on 1 device");
+  result.rows[1].core_seconds = 9.5e-5;
+  EXPECT_LACKS(join(doubts(result), " "), "times as fast");
+}
+
 TEST(Summary, NamesRowsThatAreTooCloseTogetherAtTheTarget) {
   ExperimentResult result = test_support::sample_result();
   for (const std::string& sentence : summary(result)) EXPECT_LACKS(sentence, "Too close");

@@ -19,10 +19,10 @@ TEST_F(MeasureStep, IsTheTimeOfAStepWithoutEvaluation) {
   const Model model = build_model(experiment, data);
   const Plan plan = make_plan("single", experiment, model, 1);
   const double begin = steady_seconds();
-  const std::optional<double> step = measure_step(experiment, model, data, plan, 0.1, interrupted);
+  const std::optional<TrialStep> step = measure_step(experiment, model, data, plan, 0.1, interrupted);
   EXPECT_LT(steady_seconds() - begin, 10);  // it ended, although the run has a million steps
   ASSERT_TRUE(step);
-  EXPECT_GE(*step, kPause);
+  EXPECT_GE(step->seconds, kPause);
 }
 
 TEST_F(MeasureStep, HasNoResultIfTheUserInterrupts) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -184,6 +185,7 @@ TEST_F(ProcessRun, OnGpusThatSendToEachOther) {
     SCOPED_TRACE(strategy);
     const Outcome threads = in_threads(strategy, devices), processes = on_gpus(strategy, devices, &kThreadLinks);
     expect_same(processes, threads);
+    EXPECT_FALSE(processes.row.core_seconds) << "GPUs computed";
     EXPECT_EQ(processes.row.backend, kThreadLinks.name);
     EXPECT_EQ(processes.row.bytes_per_step, threads.row.bytes_per_step);
   }
@@ -227,6 +229,14 @@ TEST_F(ProcessRun, OnGpusOfTheirOwn) {
     EXPECT_THAT(outcome.ends, ::testing::Each(IsEmpty()));
     EXPECT_FALSE(outcome.row.evaluations.empty());
   }
+}
+
+TEST_F(ProcessRun, TellHowFastTheCoresWere) {
+  train_set->pause = std::chrono::milliseconds(20);  // steps long enough for a measurement each
+  experiment.length = {6, Length::Unit::steps};
+  const Outcome processes = as_processes("data", 2);
+  EXPECT_EQ(processes.row.status, RunStatus::ok) << processes.row.reason;
+  EXPECT_GT(processes.row.core_seconds.value_or(0), 0);
 }
 
 TEST_F(ProcessRun, SamplesLoadedAheadAreTheSame) {

@@ -32,6 +32,15 @@ TEST(Repeats, TakeTheMedianOverAllSteps) {
   EXPECT_EQ(row.repeats[2].epoch_seconds, 10);
 }
 
+TEST(Repeats, TakeTheMeanSpeedOfTheCores) {
+  RunResult slow = run_of({4, 5, 6}), quick = run_of({1, 1, 1});
+  slow.core_seconds = 3e-5;
+  quick.core_seconds = 1e-5;
+  EXPECT_DOUBLE_EQ(*merged_repeats({slow, quick}).core_seconds, 2e-5);
+  slow.core_seconds.reset();
+  EXPECT_FALSE(merged_repeats({slow, quick}).core_seconds) << "not known";
+}
+
 TEST(Repeats, OfReplicasTakeTheMedianOfTheEpochs) {
   std::vector<RunResult> runs{run_of({1, 1, 1}), run_of({2, 2, 2}), run_of({3, 3, 3})};
   for (RunResult& run : runs) run.replicas = ReplicaReport{.replicas = 2};

@@ -52,6 +52,15 @@ class Training : public TinyTraining {
   Counting observer;
 };
 
+TEST_F(Training, TellsHowFastTheCoresWere) {
+  train_set->pause = std::chrono::milliseconds(20);  // steps long enough for a measurement each
+  experiment.length = {6, Length::Unit::steps};
+  const RunResult r = run();
+  EXPECT_EQ(r.status, RunStatus::ok) << r.reason;
+  EXPECT_GT(r.core_seconds.value_or(0), 0);
+  EXPECT_LT(*r.core_seconds, 0.01);
+}
+
 TEST_F(Training, Ok) {
   experiment.target = 0.6;
   experiment.evaluate_every = {0.5, Length::Unit::epochs};

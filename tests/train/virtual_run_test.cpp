@@ -73,6 +73,7 @@ class VirtualRun : public TinyTraining {
     Kept kept;
     Outcome outcome{train(e, model, data, plan, kept, interrupted), {}};
     EXPECT_EQ(outcome.row.status, RunStatus::ok) << outcome.row.reason;
+    EXPECT_FALSE(in_virtual_time && outcome.row.core_seconds) << "modelled time does not depend on cores";
     outcome.weights = std::move(kept.weights);
     return outcome;
   }

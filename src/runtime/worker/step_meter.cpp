@@ -38,13 +38,19 @@ bool StepMeter::waits_for_gpu_first(OpCode code) const {
 void StepMeter::begin_instruction(const Instruction& i) {
   if (waits_for_gpu_first(i.code)) {
     await_device();
-    const double now = context_.world.now();
-    outcome_.compute_seconds += now - begin_;
-    begin_ = now;
+    end_own_work();
   }
   waits_before_ = waits();
   exchange_before_ = context_.replicas.counts().exchange_seconds;
   if (trace_) bytes_at_ = bytes();
+}
+
+bool StepMeter::has_waited() const { return waited_ > kShownWaitSeconds; }
+
+void StepMeter::end_own_work() {
+  const double now = context_.world.now();
+  outcome_.compute_seconds += now - begin_;
+  begin_ = now;
 }
 
 double StepMeter::end_work() {
@@ -67,11 +73,7 @@ void StepMeter::end_instruction(const Instruction& i) {
 }
 
 void StepMeter::end() {
-  if (!worker_place().is_cpu()) {  // the step ended when its numbers had been read
-    const double now = context_.world.now();
-    outcome_.compute_seconds += now - begin_;
-    begin_ = now;
-  }
+  if (!worker_place().is_cpu()) end_own_work();  // the step ended when its numbers had been read
   outcome_.end = begin_;
   outcome_.bytes_sent = bytes() - bytes_before_;
   outcome_.hidden_seconds = context_.replicas.counts().hidden_seconds - hidden_before_;

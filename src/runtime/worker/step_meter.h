@@ -20,6 +20,10 @@ class StepMeter {
   StepMeter(const WorkerContext& context, StepOutcome& outcome) : context_(context), outcome_(outcome) {}
 
   void begin(const Program& program, bool trace);
+  /// True if the last instruction waited for other workers. A core that has just woken is slower for a while.
+  bool has_waited() const;
+  /// Counts the time since the last instruction as computing, but not as a part of the next one.
+  void end_own_work();
   void begin_instruction(const Instruction& instruction);
   /// Returns the seconds for which the instruction kept the worker busy, without waiting and exchanging.
   double end_work();
