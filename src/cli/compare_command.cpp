@@ -186,6 +186,7 @@ int run_compare(const CompareOptions& options) {
   const Model model = in_phase(&progress, "building the model", [&] { return build_model(experiment, data); });
   std::vector<Job> jobs = list_jobs(experiment, model, /*to_run=*/true);
   std::vector<Known> known;
+  known.reserve(jobs.size());
   for (const Job& job : jobs)
     known.push_back({ruled_out(job, experiment, model, data, cluster_of(experiment, job.devices)), {}});
   if (std::all_of(known.begin(), known.end(), [](const Known& one) { return one.row.has_value(); }))

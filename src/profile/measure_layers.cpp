@@ -319,6 +319,7 @@ std::vector<LayerMeasurement> measure_layers(const LayerSites& sites, const std:
   const MeasuredDevices devices = measured_devices();
   if (devices.gpus > 0) install_gpu_memory_accounting();
   std::vector<ProbeSetting> settings;
+  settings.reserve(requests.size());
   for (const LayerRequest& request : requests) settings.push_back(setting_of(sites, request));
   std::vector<LayerMeasurement> results(settings.size());
   const std::vector<int64_t> kept = measure_bytes(settings, threads, results);

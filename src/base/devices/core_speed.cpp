@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <utility>
 
 #include "base/seconds.h"
@@ -9,24 +10,24 @@
 namespace trireme {
 namespace {
 
-constexpr double kInterrupted = 4;                  // times the fastest: another thread had the core
-constexpr int kSize = 32, kFirst = 2, kTimes = 12;  // products of square matrices, which fit into the first cache
+constexpr double kInterrupted = 4;                     // times the fastest: another thread had the core
+constexpr size_t kSize = 32, kFirst = 2, kTimes = 12;  // products of square matrices, which fit into the first cache
 
-/// Aligned and in one place, because addresses change the time by a tenth.
+/// Aligned and in one place: addresses may change the time.
 struct alignas(64) Matrices {
   std::array<float, kSize*kSize> left = {}, right = {}, sum = {};
 };
 
 /// Multiplies matrices `times` times. Returns a value that depends on all of them, so that no compiler leaves them out.
-float work(int times) {
+float work(size_t times) {
   thread_local Matrices m;
   m.sum = {};
-  for (int time = 0; time < times; ++time) {
-    m.left[size_t(time)] = m.right[size_t(time)] = 1;
-    for (int i = 0; i < kSize; ++i)
-      for (int k = 0; k < kSize; ++k) {
-        const float factor = m.left[size_t(i * kSize + k)];
-        for (int j = 0; j < kSize; ++j) m.sum[size_t(i * kSize + j)] += factor * m.right[size_t(k * kSize + j)];
+  for (size_t time = 0; time < times; ++time) {
+    m.left[time] = m.right[time] = 1;
+    for (size_t i = 0; i < kSize; ++i)
+      for (size_t k = 0; k < kSize; ++k) {
+        const float factor = m.left[i * kSize + k];
+        for (size_t j = 0; j < kSize; ++j) m.sum[i * kSize + j] += factor * m.right[k * kSize + j];
       }
   }
   return m.sum[0];
