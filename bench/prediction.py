@@ -121,10 +121,11 @@ def case_of(name, row):
     measured = seconds["mean" if row["replicas"] else "median"]
     memory = max(use["peak"] for use in row["memory_bytes"])
     speed = predicted["core_seconds"] / row["core_seconds"] if predicted["core_seconds"] and row["core_seconds"] else 1
-    case = {"model": name, "strategy": row["name"], "workers": row["devices"], "measured": measured,
+    at_one_speed = measured * speed**SENSITIVITY
+    case = {"model": name, "strategy": row["name"], "workers": row["devices"], "measured": measured, "at_one_speed": at_one_speed,
             "scatter": seconds["p90"] / seconds["p10"], "predicted": predicted["step_seconds"], "speed": speed,
-            "error": predicted["step_seconds"] / speed**SENSITIVITY / measured - 1, "plain_error": predicted["step_seconds"] / measured - 1, "memory": memory,
-            "memory_error": predicted["peak_memory_bytes"] / memory - 1}
+            "error": predicted["step_seconds"] / at_one_speed - 1, "plain_error": predicted["step_seconds"] / measured - 1,
+            "memory": memory, "memory_error": predicted["peak_memory_bytes"] / memory - 1}
     print(f"{name:14} {case['strategy']:44} {case['workers']}  measured {case['measured'] * 1e3:8.2f} ms (scatter {case['scatter']:4.2f})  "
           f"predicted {case['predicted'] * 1e3:8.2f} ms  {case['plain_error'] * 100:+6.1f} %, cores {speed:4.2f}: {case['error'] * 100:+6.1f} %  "
           f"memory {memory / 2**20:8.2f} MiB {case['memory_error'] * 100:+5.1f} %", flush=True)
@@ -145,8 +146,6 @@ def summarise(name, rows, error="error"):
 def misranked(rows):
     """Pairs with the same model and number of workers whose measured times, at one speed of the cores, differ by more than 10 % and whose
     predictions have the opposite order."""
-    for row in rows:
-        row["at_one_speed"] = row["measured"] * row["speed"]**SENSITIVITY
     wrong = []
     for i, a in enumerate(rows):
         for b in rows[i + 1:]:

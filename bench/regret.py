@@ -73,21 +73,26 @@ class Processes:
                 return json.load(rows)["rows"][0]
 
 
+def times_at_one_speed(rows):
+    """(median step of each row at the mean speed of the cores, that speed). As measured where a row is too short to know its speed."""
+    known = [row["core_seconds"] for row in rows if row["core_seconds"]]
+    core = statistics.mean(known) if len(known) == len(rows) and rows else None
+    return [row["step_seconds"]["median"] * (core / row["core_seconds"] if core else 1)**SENSITIVITY for row in rows], core
+
+
 def merged(runs):
-    """One row of several runs: the median of their times at the mean speed of the cores."""
+    """One row of several runs: the median of their times at one speed of the cores."""
     failed = next((row for row in runs if row["status"] != "ok"), None)
     if failed:
         return failed
-    core = statistics.mean(row["core_seconds"] for row in runs)
-    step = statistics.median(row["step_seconds"]["median"] * (core / row["core_seconds"])**SENSITIVITY for row in runs)
-    return {**runs[0], "step_seconds": {**runs[0]["step_seconds"], "median": step}, "core_seconds": core}
+    times, core = times_at_one_speed(runs)
+    return {**runs[0], "step_seconds": {**runs[0]["step_seconds"], "median": statistics.median(times)}, "core_seconds": core}
 
 
 def case_of(name, rows, chosen):
     """None if the choice did not run."""
     done = [row for row in rows if row["status"] == "ok"]
-    core = statistics.mean(row["core_seconds"] for row in done) if done else 0
-    times = {row["name"]: row["step_seconds"]["median"] * (core / row["core_seconds"])**SENSITIVITY for row in done}
+    times = dict(zip((row["name"] for row in done), times_at_one_speed(done)[0]))
     choice = next((row for row in rows if row["name"] == chosen), None)
     if chosen not in times:
         print(f"{name}: the chosen plan {'is absent' if choice is None else choice.get('reason', 'failed')}")

@@ -218,12 +218,15 @@ std::optional<double> Predictions::core_seconds() const {
 
 std::string Predictions::compared_with(const std::vector<RunResult>& rows) const {
   std::vector<double> ratios;
-  for (const RunResult& row : rows)
-    if (row.status == RunStatus::ok && !row.oversubscribed && row.predicted && row.step_seconds)
-      ratios.push_back(*step_beside_prediction(row) / prediction_at_core_speed(row));
+  bool speeds = false;
+  for (const RunResult& row : rows) {
+    if (row.status != RunStatus::ok || row.oversubscribed || !row.predicted || !row.step_seconds) continue;
+    ratios.push_back(*step_beside_prediction(row) / prediction_at_core_speed(row));
+    speeds = speeds || core_speed_of(row);
+  }
   if (ratios.empty() || !measured_layers()) return "";
-  return fmt::format("steps took {:.2f} times as long as predicted (median of {})", spread_of(ratios).median,
-                     counted(int64_t(ratios.size()), "row"));
+  return fmt::format("steps took {:.2f} times as long as predicted{} (median of {})", spread_of(ratios).median,
+                     speeds ? ", at the speed of the cores" : "", counted(int64_t(ratios.size()), "row"));
 }
 
 }  // namespace trireme

@@ -221,7 +221,7 @@ class Turn {
 
   void fill_in(size_t i) const {
     LayerMeasurement& result = results_[i];
-    std::vector<double> backward_of_pass, together;
+    std::vector<double> together;
     for (size_t pass = 0; pass < alone_.size(); ++pass) {
       const Times& times = alone_[pass][i];
       const double factor = to_profile(alone_cores_[pass]);
@@ -229,14 +229,13 @@ class Turn {
                    backward = scaled(spread_of(times.backward), factor);
       if (pass == 0 || forward.median < result.forward.median) result.forward = forward;
       if (pass == 0 || backward.median < result.backward.median) result.backward = backward;
-      backward_of_pass.push_back(backward.median / factor);
       result.runs += int(times.forward.size());
       if (together_.size() > 1) together.push_back(together_in(i, pass));
     }
     const double alone = result.forward.median + result.backward.median;
     if (!together.empty() && alone > 0)
       result.crowding = std::max(1.0, *std::min_element(together.begin(), together.end()) / alone);
-    fill_in_parts(i, backward_of_pass);
+    fill_in_parts(i);
   }
 
   /// Median over workers and rounds.
@@ -253,14 +252,15 @@ class Turn {
 
   /// The parts of a backward, from their ratio to the whole in the same pass, so that they are consistent with the
   /// chosen pass.
-  void fill_in_parts(size_t i, const std::vector<double>& backward_of_pass) const {
+  void fill_in_parts(size_t i) const {
     LayerMeasurement& result = results_[i];
     std::vector<double> input, weight;
     for (size_t pass = 0; pass < alone_.size(); ++pass) {
       const Times& times = alone_[pass][i];
-      if (times.backward_input.empty() || backward_of_pass[pass] <= 0) continue;
-      input.push_back(median_or_zero(times.backward_input) / backward_of_pass[pass]);
-      weight.push_back(median_or_zero(times.backward_weight) / backward_of_pass[pass]);
+      const double whole = median_or_zero(times.backward);
+      if (times.backward_input.empty() || whole <= 0) continue;
+      input.push_back(median_or_zero(times.backward_input) / whole);
+      weight.push_back(median_or_zero(times.backward_weight) / whole);
     }
     result.backward_input = result.backward.median * (input.empty() ? 1 : median(input));
     result.backward_weight = result.backward.median * median_or_zero(weight);

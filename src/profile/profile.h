@@ -83,8 +83,8 @@ struct DeviceMeasurement {
   int64_t memory = 0;          ///< bytes per worker, with one worker per core or GPU
   double flops = 0;            ///< FLOP/s of a fixed convolution on one core or GPU
   int64_t library_memory = 0;  ///< bytes that libraries take there for each worker (library_memory_bytes)
-  /// The speed of a core at which the seconds of layers and the step factors hold: of a fixed piece of work
-  /// (base/devices/core_speed.h). 0: not known, or layers are measured on GPUs.
+  /// The speed of a core that nothing disturbs, at which the seconds of layers and the step factors hold: of a fixed
+  /// piece of work (base/devices/core_speed.h). 0: not known, or layers are measured on GPUs.
   double core_seconds = 0;
 };
 

@@ -197,7 +197,7 @@ void add_predictions(const ExperimentResult& result, Builder& table, bool only_i
                        100 * (prediction_at_core_speed(row) / *step_beside_prediction(row) - 1));
   });
   if (!speeds) return;
-  table.add("cores", "speed, in the profile 1", [](const RunResult& row) {
+  table.add("cores", "speed, profile = 1", [](const RunResult& row) {
     const std::optional<double> speed = core_speed_of(row);
     return speed ? fmt::format("{:.2f}", *speed) : std::string();
   });

@@ -54,8 +54,8 @@ std::string target_in_words(const RunResult& row) {
   return fmt::format("a test {} of {}", kind_of_metric(metric).title, metric_text({metric, *row.target}));
 }
 
-/// "Predicted step times are within 10 % of the measured ones in 7 of 9 rows; the median is off by 4 %.", each at the
-/// speed of the cores while the row ran.
+/// "Predicted step times are within 10 % of the measured ones in 7 of 9 rows, at the speed of the cores while a row
+/// ran; the median is off by 4 %."
 std::string accuracy_of_predictions(const ExperimentResult& result) {
   constexpr double kNear = 0.1;
   std::vector<double> errors;
@@ -65,9 +65,13 @@ std::string accuracy_of_predictions(const ExperimentResult& result) {
         errors.push_back(std::abs(prediction_at_core_speed(row) / *step_beside_prediction(row) - 1));
   if (errors.empty()) return "";
   const auto near = std::count_if(errors.begin(), errors.end(), [&](double e) { return e <= kNear; });
+  const bool speeds = std::any_of(result.rows.begin(), result.rows.end(),
+                                  [](const RunResult& row) { return core_speed_of(row).has_value(); });
   return fmt::format(
-      "Predicted step times are within {:.0f} % of the measured ones in {} of {} rows; the median is off by {:.0f} %.",
-      100 * kNear, near, errors.size(), 100 * median(errors));
+      "Predicted step times are within {:.0f} % of the measured ones in {} of {} rows{}; the median is off by {:.0f} "
+      "%.",
+      100 * kNear, near, errors.size(), speeds ? ", at the speed of the cores while a row ran" : "",
+      100 * median(errors));
 }
 
 /// "first at the target: data on 2 devices, after 3.41 s". Rows that are too close to call and reached it after equally

@@ -5,10 +5,9 @@
 
 namespace trireme {
 
-/// The part of a change of the cores' speed that a step sees, as an exponent: an approximation. When the piece of work
-/// takes 1.3 times as long, convolutions, LSTMs and small products of matrices take 1.3 times as long (exponent 0.9 to
-/// 1.1), large products 1.17 times (0.6), and copies even less. Measured on a virtual machine whose cores are shared
-/// with others, over pieces of a second, with PyTorch's operators.
+/// How much of a change of the cores' speed a step sees, as an exponent: an approximation, the same for all models. By
+/// operator it is 0.7 to 0.9 for a convolution, 0.6 to 0.9 for an LSTM and a small product of matrices, 0.5 to 0.7 for
+/// a large product; a copy does not see it (bench/core_sensitivity on a virtual machine with other users, an AMD EPYC).
 inline constexpr double kCoreSensitivity = 0.8;
 
 /// Returns what takes `seconds` while the piece of work takes `measured` seconds, while it takes `wanted` seconds.
