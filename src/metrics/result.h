@@ -121,8 +121,9 @@ struct RunResult {
   std::optional<StepSeconds> step_seconds;
   std::vector<double> measured_steps;  ///< seconds of the steps from which step_seconds follow; not in run.json
   std::vector<RepeatReport> repeats;   ///< the runs of a row that was run several times, in order; else empty
-  /// The speed of the cores while the row ran: seconds of a piece of work (base/devices/core_speed.h), mean over its
-  /// workers. nullopt on GPUs, in modelled time and under update policies.
+  /// The speed of the cores while the row ran: seconds of a piece of work (base/devices/core_speed.h), the median over
+  /// steps of the mean over workers, as step_seconds has a median. nullopt on GPUs, in modelled time and under update
+  /// policies.
   std::optional<double> core_seconds;
   std::optional<double> epoch_seconds;  ///< samples of an epoch / samples_per_second
   /// Samples of a step / its median time. Under an update policy: all samples / the time of the whole run, because

@@ -80,33 +80,67 @@ class Probe {
   ProbeCall call_;
 };
 
+/// Seconds at the profile's speed of the cores.
 struct Times {
   std::vector<double> forward, backward, backward_input, backward_weight;  // seconds
+};
+
+/// The speed of a worker's core before a call, at most kSpeedSeconds before it: it may change from one call to the
+/// next.
+class CoreBefore {
+ public:
+  /// `core_seconds`: the profile's speed; 0: seconds are not converted.
+  explicit CoreBefore(double core_seconds) : wanted_(core_seconds), speed_(kSpeedSeconds) {}
+
+  void measure() {
+    if (wanted_ == 0 || !speed_.measure(steady_seconds())) return;
+    if (const std::optional<double> measured = speed_.take().mean()) to_profile_ = at_core_speed(1, *measured, wanted_);
+  }
+  /// The factor from seconds now to seconds at the profile's speed.
+  double to_profile() const { return to_profile_; }
+
+ private:
+  const double wanted_;
+  CoreSpeed speed_;
+  double to_profile_ = 1;
 };
 
 /// Calls of one round. Their seconds are read at its end, so that the host asks a GPU ahead, as in a step.
 class Round {
  public:
-  void add(std::vector<double>& seconds, const CallMoments& call) { calls_.emplace_back(&seconds, call); }
+  explicit Round(const CoreBefore& core) : core_(core) {}
+
+  /// CoreBefore::measure() was called before the call.
+  void add(std::vector<double>& seconds, const CallMoments& call) {
+    calls_.push_back({&seconds, call, core_.to_profile()});
+  }
   void read() const {
-    for (const auto& [seconds, call] : calls_) seconds->push_back(call.seconds());
+    for (const auto& [seconds, call, to_profile] : calls_) seconds->push_back(to_profile * call.seconds());
   }
 
  private:
-  std::vector<std::pair<std::vector<double>*, CallMoments>> calls_;
+  struct Timed {
+    std::vector<double>* seconds;
+    CallMoments call;
+    double to_profile;
+  };
+  const CoreBefore& core_;
+  std::vector<Timed> calls_;
 };
 
 using Probes = std::vector<std::unique_ptr<Probe>>;
 
 /// `before` is called before each timed call.
 template <class Before>
-void run_round(Probes& probes, std::vector<Times>& times, const Before& before) {
-  Round round;
+void run_round(Probes& probes, std::vector<Times>& times, CoreBefore& core, const Before& before) {
+  Round round(core);
   for (size_t i = 0; i < probes.size(); ++i) {
+    core.measure();
     before();
     round.add(times[i].forward, probes[i]->forward());
   }
   for (size_t i = probes.size(); i-- > 0;) {
+    core.measure();
     before();
     if (probes[i]->site().differentiated) round.add(times[i].backward, probes[i]->backward());
     else times[i].backward.push_back(0);
@@ -115,23 +149,22 @@ void run_round(Probes& probes, std::vector<Times>& times, const Before& before) 
 }
 
 /// As in schedules that split backward: the gradients of the parameters are computed much later.
-void run_split_round(Probes& probes, std::vector<Times>& times) {
+void run_split_round(Probes& probes, std::vector<Times>& times, CoreBefore& core) {
   auto splits = [&](size_t i) {
     return probes[i]->site().differentiated && probes[i]->site().layer->splits_backward();
   };
-  Round round;
+  Round round(core);
   for (auto& probe : probes) probe->forward();
   for (size_t i = probes.size(); i-- > 0;) {
+    core.measure();
     if (splits(i)) round.add(times[i].backward_input, probes[i]->backward_input());
     else if (probes[i]->site().differentiated) probes[i]->backward();
   }
-  for (size_t i = probes.size(); i-- > 0;)
+  for (size_t i = probes.size(); i-- > 0;) {
+    core.measure();
     if (splits(i)) round.add(times[i].backward_weight, probes[i]->backward_weight());
+  }
   round.read();
-}
-
-Spread scaled(const Spread& spread, double factor) {
-  return {spread.median * factor, spread.p10 * factor, spread.p90 * factor};
 }
 
 double median_or_zero(const std::vector<double>& values) { return values.empty() ? 0.0 : median(values); }
@@ -152,14 +185,12 @@ class Turn {
         threads_(threads),
         core_seconds_(core_seconds),
         results_(results),
-        alone_(size_t(repetitions.passes)),
-        alone_cores_(alone_.size()) {}
+        alone_(size_t(repetitions.passes)) {}
 
   void run() {
     const int workers = repetitions_.crowded ? measured_devices().count : 1;
     LocalWorld world(workers);
     together_.assign(size_t(workers), std::vector<std::vector<Times>>(alone_.size()));
-    together_cores_.assign(size_t(workers), std::vector<CoreTimes>(alone_.size()));
     run_worker_threads(
         world,
         [&](int rank) {
@@ -177,46 +208,32 @@ class Turn {
     Probes probes;
     for (const ProbeSetting& setting : settings_) probes.push_back(std::make_unique<Probe>(setting));
     std::vector<Times> warm_up(settings_.size());
-    run_round(probes, warm_up, [] {});
+    CoreBefore core(core_seconds_);
+    run_round(probes, warm_up, core, [] {});
     for (size_t pass = 0; pass < alone_.size(); ++pass) {
       group.barrier();
-      if (group.rank() == 0) measure_alone(probes, pass);
+      if (group.rank() == 0) measure_alone(probes, core, pass);
       group.barrier();
       if (group.size() > 1) {
         std::vector<Times>& times = together_[size_t(group.rank())][pass];
         times.resize(settings_.size());
-        CoreSpeed speed(kSpeedSeconds);
-        for (int r = 0; r < rounds_; ++r)
-          run_round(probes, times, [&] {
-            speed.measure(steady_seconds());
-            group.barrier();
-          });
-        together_cores_[size_t(group.rank())][pass] = speed.take();
+        for (int r = 0; r < rounds_; ++r) run_round(probes, times, core, [&] { group.barrier(); });
       }
     }
   }
 
-  void measure_alone(Probes& probes, size_t pass) {
-    CoreSpeed speed(kSpeedSeconds);  // a new one, so that each pass has a measurement
-    const auto before = [&] { speed.measure(steady_seconds()); };
+  void measure_alone(Probes& probes, CoreBefore& core, size_t pass) {
     std::vector<Times>& times = alone_[pass];
     times.resize(settings_.size());
-    if (int(pass) < repetitions_.split) run_split_round(probes, times);
+    if (int(pass) < repetitions_.split) run_split_round(probes, times, core);
     const double begin = steady_seconds();
-    run_round(probes, times, before);
+    run_round(probes, times, core, [] {});
     if (pass == 0) {
       const double wanted =
           repetitions_.seconds_per_layer * double(settings_.size()) / std::max(steady_seconds() - begin, 1e-9);
       rounds_ = std::clamp(int(std::min(wanted, 1e6)), 1, repetitions_.most);
     }
-    for (int r = 1; r < rounds_; ++r) run_round(probes, times, before);
-    alone_cores_[pass] = speed.take();
-  }
-
-  /// The factor from seconds at the measured speed of the cores to seconds at that of the profile.
-  double to_profile(const CoreTimes& cores) const {
-    const std::optional<double> mean = cores.mean();
-    return core_seconds_ > 0 && mean ? at_core_speed(1, *mean, core_seconds_) : 1;
+    for (int r = 1; r < rounds_; ++r) run_round(probes, times, core, [] {});
   }
 
   void fill_in(size_t i) const {
@@ -224,9 +241,7 @@ class Turn {
     std::vector<double> together;
     for (size_t pass = 0; pass < alone_.size(); ++pass) {
       const Times& times = alone_[pass][i];
-      const double factor = to_profile(alone_cores_[pass]);
-      const Spread forward = scaled(spread_of(times.forward), factor),
-                   backward = scaled(spread_of(times.backward), factor);
+      const Spread forward = spread_of(times.forward), backward = spread_of(times.backward);
       if (pass == 0 || forward.median < result.forward.median) result.forward = forward;
       if (pass == 0 || backward.median < result.backward.median) result.backward = backward;
       result.runs += int(times.forward.size());
@@ -241,13 +256,11 @@ class Turn {
   /// Median over workers and rounds.
   double together_in(size_t i, size_t pass) const {
     std::vector<double> seconds;
-    CoreTimes cores;
-    for (const std::vector<CoreTimes>& of_rank : together_cores_) cores += of_rank[pass];
     for (const auto& of_rank : together_) {
       const Times& times = of_rank[pass][i];
       for (size_t r = 0; r < times.forward.size(); ++r) seconds.push_back(times.forward[r] + times.backward[r]);
     }
-    return to_profile(cores) * median_or_zero(seconds);
+    return median_or_zero(seconds);
   }
 
   /// The parts of a backward, from their ratio to the whole in the same pass, so that they are consistent with the
@@ -273,8 +286,6 @@ class Turn {
   std::span<LayerMeasurement> results_;
   std::vector<std::vector<Times>> alone_;                  // [pass][setting]
   std::vector<std::vector<std::vector<Times>>> together_;  // [worker][pass][setting]
-  std::vector<CoreTimes> alone_cores_;                     // [pass]
-  std::vector<std::vector<CoreTimes>> together_cores_;     // [worker][pass]
   int rounds_ = 1;
 };
 

@@ -34,8 +34,9 @@ struct Repetitions {
 
 /// Returns measurements in the order of `requests`, which should be that of the model. Starts threads of its own, each
 /// with `threads` intra-op threads, on cores or on the GPUs that they are placed on. Installs memory accounting.
-/// `core_seconds`: the seconds of each pass are those that it would take at this speed of the cores
-/// (base/devices/core_speed.h), which is measured meanwhile; 0: as they were measured. Throws the run errors of layers.
+/// `core_seconds`: the seconds of a call are those that it would take at this speed of the cores
+/// (base/devices/core_speed.h), which is measured between calls; 0: as they were measured. Throws the run errors of
+/// layers.
 std::vector<LayerMeasurement> measure_layers(const LayerSites& sites, const std::vector<LayerRequest>& requests,
                                              const Repetitions& repetitions = {}, int threads = 1,
                                              double core_seconds = 0);

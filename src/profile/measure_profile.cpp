@@ -77,7 +77,12 @@ void measure_machine(Profile& profile, const ProfileRequest& request, Precision 
   profile.machine = fingerprint_of_this_machine(request.threads);
   const int places = profile.machine.places();
   if (profile.device.flops == 0) profile.device = measure_device(request.threads);
-  if (profile.device.core_seconds == 0) profile.device.core_seconds = measure_core();
+  // Looked at three times, because a core may be disturbed for more than a second.
+  const bool core_is_unknown = profile.device.core_seconds == 0;
+  double fastest_core = core_is_unknown ? measure_core() : 0;
+  const auto look_at_core = [&] {
+    if (core_is_unknown) fastest_core = std::min(fastest_core, measure_core());
+  };
   if (profile.links.groups.empty()) {
     progress("links");
     std::vector<int> workers;
@@ -85,13 +90,17 @@ void measure_machine(Profile& profile, const ProfileRequest& request, Precision 
     workers.push_back(2 * places);
     profile.links = measure_links(workers);
   }
+  look_at_core();
   std::vector<int> contributors;
   for (int c = 1; c <= 2 * places; c *= 2) contributors.push_back(c);
   contributors = missing_contributors(profile, update_name(request.optimizer, precision), contributors);
-  if (contributors.empty()) return;
-  progress("updates");
-  for (const UpdateMeasurement& u : measure_updates(request.optimizer, precision, contributors, request.threads))
-    profile.updates.push_back(u);
+  if (!contributors.empty()) {
+    progress("updates");
+    for (const UpdateMeasurement& u : measure_updates(request.optimizer, precision, contributors, request.threads))
+      profile.updates.push_back(u);
+  }
+  look_at_core();
+  if (core_is_unknown) profile.device.core_seconds = fastest_core;
 }
 
 std::string name_of(const Unit& unit) {

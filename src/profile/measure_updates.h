@@ -22,8 +22,8 @@ std::vector<UpdateMeasurement> measure_updates(const OptimizerConfig& optimizer,
 /// `memory` is the memory of this process divided by the number of cores.
 DeviceMeasurement measure_device(int threads = 1);
 
-/// Returns DeviceMeasurement::core_seconds: the fastest time in a second. On a machine with other users the mean of a
-/// second changes by half, the fastest time by a few per cent.
+/// Returns the fastest time of the piece of work (base/devices/core_speed.h) in a fraction of a second; 0 on GPUs. The
+/// mean would change with whatever else runs: on a machine with other users by half.
 double measure_core();
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/median.h"
 #include "train/result/repeats.h"
 
 namespace trireme {
@@ -84,6 +85,7 @@ std::optional<CurvePoint> Summary::add_step(const StepRecord& entry, int64_t sam
   if (int64_t(steps_.size()) > warmup_steps(total_steps_)) {
     measured_seconds_ += step_seconds;
     measured_samples_ += samples;
+    CoreTimes cores;
     for (size_t d = 0; d < entry.outcomes.size(); ++d) {
       const double load = d < entry.load_seconds.size() ? entry.load_seconds[d] : 0;
       compute_[d] += std::max(0.0, entry.outcomes[d].compute_seconds - load);
@@ -91,8 +93,9 @@ std::optional<CurvePoint> Summary::add_step(const StepRecord& entry, int64_t sam
       exposed_[d] += entry.outcomes[d].exposed_seconds;
       hidden_[d] += entry.outcomes[d].hidden_seconds;
       bytes_ += entry.outcomes[d].bytes_sent;
-      core_times_ += entry.outcomes[d].core_times;
+      cores += entry.outcomes[d].core_times;
     }
+    if (const std::optional<double> core = cores.mean()) core_steps_.push_back(*core);
   }
   noise_scale_.add(norms_of(entry), samples);
   if (!entry.outcomes[0].events.empty()) {
@@ -130,7 +133,7 @@ void Summary::write_curve(RunResult& result) const {
   result.timeline = timeline_;
   result.target = experiment_.target;
   result.noise_scale = noise_scale_.noise_scale();
-  result.core_seconds = core_times_.mean();
+  if (!core_steps_.empty()) result.core_seconds = median(core_steps_);
   if (!result.evaluations.empty()) result.test = result.evaluations.back();
   for (const EvaluationPoint& point : result.evaluations)
     // A model whose loss is not finite has not reached the target, whatever its metrics are.

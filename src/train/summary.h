@@ -68,7 +68,7 @@ class Summary {
   double measured_seconds_ = 0;
   int64_t measured_samples_ = 0;
   int64_t bytes_ = 0;
-  CoreTimes core_times_;  // after warm-up
+  std::vector<double> core_steps_;  // CoreTimes::mean of all workers, of each step after warm-up that has any
   NoiseScaleEstimator noise_scale_;
   std::vector<CurvePoint> curve_;
   std::vector<EvaluationPoint> evaluations_;

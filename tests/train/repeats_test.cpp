@@ -37,6 +37,7 @@ TEST(Repeats, TakeTheMeanSpeedOfTheCores) {
   slow.core_seconds = 3e-5;
   quick.core_seconds = 1e-5;
   EXPECT_DOUBLE_EQ(*merged_repeats({slow, quick}).core_seconds, 2e-5);
+  EXPECT_DOUBLE_EQ(*merged_repeats({slow, quick, quick}).core_seconds, 1e-5) << "the median";
   slow.core_seconds.reset();
   EXPECT_FALSE(merged_repeats({slow, quick}).core_seconds) << "not known";
 }

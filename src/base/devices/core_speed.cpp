@@ -10,22 +10,26 @@
 namespace trireme {
 namespace {
 
-constexpr double kInterrupted = 4;                     // times the fastest: another thread had the core
-constexpr size_t kSize = 32, kFirst = 2, kTimes = 12;  // products of square matrices, which fit into the first cache
+constexpr double kInterrupted = 4;                      // times the fastest: another thread had the core
+constexpr size_t kSize = 16, kFirst = 16, kTimes = 16;  // products of square matrices
+constexpr int kParts = 3;                               // of the piece of work, each with kTimes products
 
-/// Aligned and in one place: addresses may change the time.
+/// Less than 4 KiB in one place, so that each line has a set of the first cache of its own. Otherwise the time depends
+/// on the addresses that a thread happens to have: AMD's cores tell lines of one set apart by a hash of the address,
+/// and some threads would take 1.4 times as long for their whole life.
 struct alignas(64) Matrices {
   std::array<float, kSize*kSize> left = {}, right = {}, sum = {};
 };
+static_assert(sizeof(Matrices) < 4096);
 
 /// Multiplies matrices `times` times. Returns a value that depends on all of them, so that no compiler leaves them out.
 float work(size_t times) {
   thread_local Matrices m;
   m.sum = {};
   for (size_t time = 0; time < times; ++time) {
-    m.left[time] = m.right[time] = 1;
-    for (size_t i = 0; i < kSize; ++i)
-      for (size_t k = 0; k < kSize; ++k) {
+    m.left[time] = m.right[time] = 1;   // the compiler must not compute one product for all
+    for (size_t k = 0; k < kSize; ++k)  // outermost: no sum waits for the one before it
+      for (size_t i = 0; i < kSize; ++i) {
         const float factor = m.left[i * kSize + k];
         for (size_t j = 0; j < kSize; ++j) m.sum[i * kSize + j] += factor * m.right[k * kSize + j];
       }
@@ -48,9 +52,17 @@ std::optional<double> CoreTimes::mean() const {
 bool CoreSpeed::measure(double now) {
   if (now < due_) return false;
   [[maybe_unused]] volatile float result = work(kFirst);  // fills the cache
-  const double begin = steady_seconds();
-  result = work(kTimes);
-  const double end = steady_seconds(), seconds = end - begin;
+  // An interrupt of a few microseconds hits one part: the median is that of the core.
+  std::array<double, kParts> parts = {};
+  double end = steady_seconds();
+  for (double& part : parts) {
+    const double begin = end;
+    result = work(kTimes);
+    end = steady_seconds();
+    part = end - begin;
+  }
+  std::sort(parts.begin(), parts.end());
+  const double seconds = kParts * parts[kParts / 2];
   due_ = end + interval_;
   fastest_ = fastest_ > 0 ? std::min(fastest_, seconds) : seconds;
   if (seconds < kInterrupted * fastest_) times_ += {seconds, 1};

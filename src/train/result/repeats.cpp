@@ -36,14 +36,15 @@ void set_times(const std::vector<const RunResult*>& timed, const StepSeconds& to
   if (row.replicas && mean) row.step_seconds->mean = *mean * before / *row.samples_per_second;
 }
 
-/// The mean over the runs; nullopt where one of them does not know it.
-std::optional<double> mean_core_seconds(const std::vector<const RunResult*>& timed) {
-  double sum = 0;
+/// The median over the runs; nullopt where one of them does not know it.
+std::optional<double> median_core_seconds(const std::vector<const RunResult*>& timed) {
+  std::vector<double> all;
+  all.reserve(timed.size());
   for (const RunResult* run : timed) {
     if (!run->core_seconds) return std::nullopt;
-    sum += *run->core_seconds;
+    all.push_back(*run->core_seconds);
   }
-  return sum / double(timed.size());
+  return median(all);
 }
 
 /// The warnings of all runs that count, each once.
@@ -91,7 +92,7 @@ RunResult merged_repeats(const std::vector<RunResult>& runs) {
   RunResult row = **std::min_element(timed.begin(), timed.end(),
                                      [&](const RunResult* a, const RunResult* b) { return distance(a) < distance(b); });
   set_times(timed, together, row);
-  row.core_seconds = mean_core_seconds(timed);
+  row.core_seconds = median_core_seconds(timed);
   row.warnings = joined_warnings(runs);
   row.measured_steps = std::move(steps);
   return row;
