@@ -86,8 +86,8 @@ struct Verification {
   std::string note = {};            ///< in what the reference differs from plain one-device training; may be empty
 };
 
-/// A model, its data and how to train it. Copies share the model and the data. Thread-safe for const calls, but train()
-/// and verify() use all the cores they are given.
+/// A model, its data and how to train it. Copies share the model and the data. Thread-safe for const calls, but
+/// train(), verify() and what finds a plan for this machine use all the cores they are given.
 ///
 /// All member functions throw Error for bad input; train() reports a run that fails in its result.
 class Workload {
@@ -103,10 +103,13 @@ class Workload {
   int64_t batch() const;  ///< samples of a step, of all workers together
 
   /// The plan that a strategy names ("data", "1f1b,recompute=all", "data=2,tensor=2", "local-sgd,every=16 steps"), or
-  /// the plan in the file of that name, for `devices` workers of this machine.
+  /// the plan in the file of that name, for `devices` workers of this machine. A planner's plan ("asa", "exact") is
+  /// found as find_plan() does, with measurements and, for "exact", training steps.
   Plan plan(const std::string& name, int devices) const;
   /// The best plan for at most `devices` workers of this machine, found by the exact planner and the simulator. Layers
-  /// are measured here first, which takes seconds to minutes. The search ends after 60 s with the best plan found.
+  /// are measured here first, which takes seconds to minutes. The search ends after 60 s with the best plan found. For
+  /// SearchGoal::time up to four plans are then trained under for some seconds; of those that are within 3 % of the
+  /// fastest the simplest is returned.
   Plan find_plan(int devices, SearchGoal goal = SearchGoal::time) const;
   /// Likewise, for a described cluster (docs/clusters.md); nothing is measured.
   Plan find_plan(const Cluster& cluster, SearchGoal goal = SearchGoal::time) const;

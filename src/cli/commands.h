@@ -119,8 +119,9 @@ struct PlanBestOptions {
   std::vector<int> micro_batches;  ///< numbers of them to search; empty: BestPlanOptions'
   std::string gap;  ///< "1%": stop when no plan is better by more than this; empty: search for the optimum
   std::string time_limit = "60 s";  ///< of the search
+  bool trials = true;               ///< on this machine, trial steps choose among the fastest predicted plans
 };
-/// Prints the best plan as JSON, and what is proven about it to standard error. Errors (user): no plan fits (the error
+/// Prints the best plan as JSON, and what is known about it to standard error. Errors (user): no plan fits (the error
 /// says what is missing and what would help); no plan was found in time.
 int run_plan_best(const PlanBestOptions& options);
 

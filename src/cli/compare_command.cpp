@@ -71,50 +71,67 @@ struct Known {
   std::optional<SimulatedStep> predicted;
 };
 
-/// Finds the planners' plans and simulates each job before any job runs, while the machine is otherwise idle. A job
-/// without a prediction is skipped. `problems`: the reasons, in words. May be called again.
-void plan_and_predict(std::vector<Job>& jobs, std::vector<Known>& known, const RunSpec& experiment, const Model& model,
-                      const TaskData& data, Predictions& predictions, const CompareOptions& options,
-                      const RunFolder& folder, std::vector<std::string>& problems) {
-  for (size_t j = 0; j < jobs.size(); ++j) {
-    Job& job = jobs[j];
-    const bool planned = is_planned(job.strategy);
-    if (known[j].row || interrupted_by_user() || !(planned || options.predict)) continue;
-    if (planned) job.plan_file.clear();
-    try {
-      const Plan plan = predictions.plan(job.strategy, job.devices);
-      if (planned) {
-        job.plan_file = folder.path() / "planned" / (job.folder + ".json");
-        std::filesystem::create_directories(job.plan_file.parent_path());
-        write_file_atomically(job.plan_file, plan_text(plan, model));
-      }
-      if (!options.predict) continue;
-      known[j].predicted = predict(experiment, model, plan, predictions.source(plan),
-                                   {.timeline = false, .epoch_samples = data.train->size()})
-                               .predicted;
-      if (known[j].predicted) known[j].predicted->core_seconds = predictions.core_seconds();
-    } catch (const Error& error) {
-      if (planned && job.plan_file.empty()) known[j].row = row_without_run(job, RunStatus::skipped, first_line(error));
-      else problems.push_back(fmt::format("{}: no prediction: {}", job.label, first_line(error)));
+/// What planning and predicting need.
+struct Planning {
+  const RunSpec& experiment;
+  const Model& model;
+  const TaskData& data;
+  Predictions& predictions;
+  const CompareOptions& options;
+  const RunFolder& folder;
+};
+
+/// Finds the plan of a planner's job and simulates the job. A planner's job without a plan is skipped. `problems`: why
+/// there is no prediction, in words. May be called again.
+void plan_and_predict(Job& job, Known& known, const Planning& p, std::vector<std::string>& problems) {
+  const bool planned = is_planned(job.strategy);
+  if (known.row || interrupted_by_user() || !(planned || p.options.predict)) return;
+  if (planned) job.plan_file.clear();
+  try {
+    const Plan plan = p.predictions.plan(job.strategy, job.devices);
+    if (planned) {
+      job.plan_file = p.folder.path() / "planned" / (job.folder + ".json");
+      std::filesystem::create_directories(job.plan_file.parent_path());
+      write_file_atomically(job.plan_file, plan_text(plan, p.model));
     }
+    if (!p.options.predict) return;
+    known.predicted = predict(p.experiment, p.model, plan, p.predictions.source(plan),
+                              {.timeline = false, .epoch_samples = p.data.train->size()})
+                          .predicted;
+    if (known.predicted) known.predicted->core_seconds = p.predictions.core_seconds();
+  } catch (const Error& error) {
+    if (planned && job.plan_file.empty()) known.row = row_without_run(job, RunStatus::skipped, first_line(error));
+    else problems.push_back(fmt::format("{}: no prediction: {}", job.label, first_line(error)));
   }
 }
 
-/// Plans and predicts until nothing is measured again, says what could not be predicted, and keeps the profile.
-void settle_predictions(std::vector<Job>& jobs, std::vector<Known>& known, const RunSpec& experiment,
-                        const Model& model, const TaskData& data, Predictions& predictions,
-                        const CompareOptions& options, const RunFolder& folder, Progress& progress) {
+/// Plans and predicts before any job runs, while the machine is otherwise idle, until nothing is measured again. Says
+/// what could not be predicted.
+void settle_predictions(std::vector<Job>& jobs, std::vector<Known>& known, const Planning& p, Progress& progress) {
   const std::vector<Known> before = known;
   std::vector<std::string> problems;
   in_phase(&progress, "predicting: measuring layers, planning", [&] {
-    predictions.settle([&] {
+    p.predictions.settle([&] {
       known = before;
       problems.clear();
-      plan_and_predict(jobs, known, experiment, model, data, predictions, options, folder, problems);
+      for (size_t j = 0; j < jobs.size(); ++j) plan_and_predict(jobs[j], known[j], p, problems);
     });
   });
   for (const std::string& problem : problems) progress.say(problem);
-  predictions.keep();
+}
+
+/// Lets trial steps choose among the plans that were found for the strategy `exact`.
+void try_finalists(std::vector<Job>& jobs, std::vector<Known>& known, const Planning& p, Progress& progress) {
+  if (!p.predictions.use_final_trials(trial_of_finalists(p.experiment, p.model, p.data, interrupted_by_user()))) return;
+  std::vector<std::string> problems;
+  for (size_t j = 0; j < jobs.size(); ++j) {
+    if (jobs[j].strategy != kExact.name || known[j].row) continue;
+    in_phase(&progress, "planning: trial steps of " + jobs[j].label,
+             [&] { plan_and_predict(jobs[j], known[j], p, problems); });
+    if (const std::string line = p.predictions.final_trials()->take_line(p.model); !line.empty())
+      progress.say(fmt::format("{}: {}", jobs[j].label, line));
+  }
+  for (const std::string& problem : problems) progress.say(problem);
 }
 
 /// Lets the predictions count what whole steps take beyond their layers.
@@ -124,6 +141,15 @@ void try_steps(const RunSpec& experiment, const Model& model, const TaskData& da
     return predictions.try_steps(experiment.devices, trial_of_steps(experiment, model, data, interrupted_by_user()));
   });
   if (!line.empty()) progress.say("predictions: " + line);
+}
+
+/// Plans and predicts all jobs.
+void plan_all(std::vector<Job>& jobs, std::vector<Known>& known, const Planning& p, Progress& progress) {
+  try_steps(p.experiment, p.model, p.data, p.predictions, progress);
+  settle_predictions(jobs, known, p, progress);
+  try_finalists(jobs, known, p, progress);
+  p.predictions.keep();
+  release_kept_gpu_memory();  // the rows are other processes, on the same GPUs
 }
 
 /// Runs the jobs that have no row yet, and adds all rows to `result` one by one. Further runs of the rows follow in the
@@ -205,9 +231,7 @@ int run_compare(const CompareOptions& options) {
       std::any_of(jobs.begin(), jobs.end(), [](const Job& job) { return is_planned(job.strategy); })) {
     in_phase(&progress, "predicting: measuring links and layers",
              [&] { predictions.emplace(experiment, model, data, options.prediction); });
-    try_steps(experiment, model, data, *predictions, progress);
-    settle_predictions(jobs, known, experiment, model, data, *predictions, options, folder, progress);
-    release_kept_gpu_memory();  // the rows are other processes, on the same GPUs
+    plan_all(jobs, known, {experiment, model, data, *predictions, options, folder}, progress);
   }
   run_jobs(jobs, known, options, experiment, progress, folder, forks, result);
   if (predictions)

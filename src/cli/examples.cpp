@@ -57,7 +57,7 @@ const std::map<std::string, std::vector<const char*>> kExamples{
       "trireme plan show 1f1b examples/mnist.toml --devices 4 --program"}},
     {"plan best",
      {"trireme plan best examples/mnist.toml --devices 4 --explain",
-      "trireme plan best examples/mnist.toml --objective memory > best.json"}},
+      "trireme plan best examples/mnist.toml --no-trials > best.json"}},
     {"plan graph",
      {"trireme plan graph examples/graph.txt --devices 4 --bandwidth \"1 GB/s\"",
       "trireme plan graph examples/graph.txt --devices 2 --bandwidth \"1 GB/s\""}},

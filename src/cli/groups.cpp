@@ -19,7 +19,7 @@ const std::vector<Group>& groups_of_options() {
       {"Devices and plan",
        {"--devices", "--device", "--plan", "--strategies", "--backend", "--bandwidth", "--memory", "--straight"}},
       {"Prediction", {"--cluster", "--profile", "--times", "--no-predict", "--epochs", "--cost"}},
-      {"Search", {"--objective", "--explain", "--micro-batches", "--gap", "--time-limit"}},
+      {"Search", {"--objective", "--explain", "--micro-batches", "--gap", "--time-limit", "--no-trials"}},
       {"Measurement",
        {"--repeat", "--batches", "--rate", "--micro-batch", "--budget", "--rows", "--fit", "--hold", "--quick",
         "--full", "--dry-run"}},

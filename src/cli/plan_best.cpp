@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "plan/strategies.h"
 #include "report/progress.h"
 #include "report/width.h"
+#include "train/measure_step.h"
 #include "train/trainer.h"
 #include "trireme/error.h"
 
@@ -41,8 +43,12 @@ double parse_gap(const std::string& text) {
   return value / 100;
 }
 
-/// States what is proven about the printed plan. The simulator may have preferred it to the planner's own best plan.
-std::string proof_in_words(const BestPlan& best, Objective objective, const std::string& currency) {
+/// What the printed plan was chosen by.
+enum class ChosenBy { simulation, trials };
+
+/// States what is proven about the printed plan. The simulator or trial steps may have preferred it to the planner's
+/// own best plan.
+std::string proof_in_words(const BestPlan& best, ChosenBy chosen_by, Objective objective, const std::string& currency) {
   constexpr double kRounding = 1e-9;
   const RatedPlan& plan = best.finalists.front().rated;
   const PlanAnswer& answer = best.answer;
@@ -63,6 +69,7 @@ std::string proof_in_words(const BestPlan& best, Objective objective, const std:
   return fmt::format("{}; the formula's best plan, {} ({}), {}\n", text, amount(answer.best->objective), proof,
                      !best.answer_fits                ? "does not fit into the devices' memory"
                      : objective == Objective::memory ? "needs more memory in the simulation"
+                     : chosen_by == ChosenBy::trials  ? "was not chosen after trial steps"
                                                       : "is slower in the simulation");
 }
 
@@ -82,9 +89,11 @@ std::string memory_in_words(const Finalist& finalist, const Cluster& cluster) {
 }
 
 /// States how many of the given devices the plan uses; "" if it uses all.
-std::string devices_in_words(const Plan& plan, int devices) {
+std::string devices_in_words(const Plan& plan, ChosenBy chosen_by, int devices) {
   if (plan.devices == devices) return "";
-  return fmt::format("uses {} of {} devices: no plan found for more devices is better\n", plan.devices, devices);
+  return fmt::format(
+      "uses {} of {} devices: {}\n", plan.devices, devices,
+      chosen_by == ChosenBy::trials ? "chosen after trial steps" : "no plan found for more devices is better");
 }
 
 /// Returns the price of a simulated step and of an epoch; "" if prices are unknown.
@@ -119,6 +128,23 @@ void explain(const PlanRequest& request, const BestPlan& best, const std::string
     say(if_in_words(change, formulas, request.objective, currency, request.model));
 }
 
+/// Lets trial steps choose the plan to print, where they can be made: it becomes the first finalist.
+ChosenBy choose_by_trials(const PlanBestOptions& options, Objective objective, PredictSubject& subject,
+                          Progress& progress, BestPlan& best) {
+  auto& [experiment, data, model, predictions] = subject;
+  const bool wanted = options.trials && objective == Objective::time;
+  if (!wanted || !predictions.use_final_trials(trial_of_finalists(experiment, model, data, interrupted_by_user())))
+    return ChosenBy::simulation;
+  FinalTrials& trials = *predictions.final_trials();
+  const Finalist* chosen = nullptr;
+  in_phase(&progress, "trial steps of the fastest plans", [&] { chosen = trials.choose(best.finalists); });
+  if (!chosen) return ChosenBy::simulation;
+  say(trials.take_line(model) + "\n");
+  const auto place = best.finalists.begin() + (chosen - best.finalists.data());
+  std::rotate(best.finalists.begin(), place, place + 1);
+  return ChosenBy::trials;
+}
+
 }  // namespace
 
 void add_plan_best(CLI::App& plan, PlanBestOptions& o) {
@@ -139,6 +165,9 @@ void add_plan_best(CLI::App& plan, PlanBestOptions& o) {
   verb->add_option("--time-limit", o.time_limit,
                    "end the search after this time and print how far from optimal the plan may be")
       ->capture_default_str();
+  verb->add_flag_callback(
+      "--no-trials", [&o] { o.trials = false; },
+      "print the plan that is predicted to be the fastest, without trial steps of it and others");
   add_cost_source(*verb, o.prediction);
   add_times_flag(*verb, o.prediction);
 }
@@ -169,18 +198,24 @@ int run_plan_best(const PlanBestOptions& options) {
   check_found("plan", best);
   in_phase(&progress, "searching for what would fit",
            [&] { check_fits("plan", best, experiment, model, choice, search); });
-  const RatedPlan& rated = best.finalists.front().rated;
+  const ChosenBy by = choose_by_trials(options, objective, subject, progress, best);
+  if (interrupted_by_user()) {
+    say("stopped by the user: no plan is printed\n");
+    return 1;
+  }
+  const Finalist& chosen = best.finalists.front();
+  const RatedPlan& rated = chosen.rated;
   Plan plan = rated.plan;
   plan.name = kExact.name;
-  say(devices_in_words(plan, devices));
+  say(devices_in_words(plan, by, devices));
   const std::string& currency = predictions.source(best.order).cluster.price.currency;
   if (options.explain) {
     say("on " + predictions.in_words() + ":\n" + explanation(best.finalists, objective, model));
     say("searched: " + best.answer.searched + "; of the best, variants in schedule and sharding are simulated too\n");
   }
-  say(proof_in_words(best, objective, currency));
-  say(memory_in_words(best.finalists.front(), predictions.source(rated.plan).cluster));
-  say(price_in_words(best.finalists.front(), double(data.train->size()) / double(experiment.batch), predictions));
+  say(proof_in_words(best, by, objective, currency));
+  say(memory_in_words(chosen, predictions.source(rated.plan).cluster));
+  say(price_in_words(chosen, double(data.train->size()) / double(experiment.batch), predictions));
   if (options.explain) {
     PlanRequest request = plan_request(experiment, model, predictions.source(best.order));
     request.objective = objective;

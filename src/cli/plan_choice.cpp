@@ -11,12 +11,15 @@
 #include "base/counted.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "cli/options.h"
 #include "experiment/make_plan.h"
 #include "experiment/replica_spec.h"
 #include "forecast/agreement_plan.h"
 #include "plan/named.h"
 #include "plan/strategy.h"
 #include "program/compile.h"
+#include "report/progress.h"
+#include "train/measure_step.h"
 #include "train/trainer.h"
 #include "trireme/error.h"
 #include "update/registry.h"
@@ -129,7 +132,8 @@ Plan choose_plan(const std::string& name, const std::vector<int>& devices, const
 }
 
 Plan choose_or_find_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment,
-                         const Model& model, const TaskData& data, const CostSourceOptions& costs, bool to_run) {
+                         const Model& model, const TaskData& data, const CostSourceOptions& costs, bool to_run,
+                         Progress* progress) {
   const bool has_costs = !costs.cluster.empty() || !costs.profile.empty();
   if (!is_planned(name) && (to_run || !has_costs || is_plan_file(name)))
     return choose_plan(name, devices, experiment, model, to_run);
@@ -137,8 +141,11 @@ Plan choose_or_find_plan(const std::string& name, const std::vector<int>& device
   const int count = devices.empty() || is_single(name) ? usual : devices.front();
   if (to_run) check_runs_here(count, fmt::format("--plan {}", name));
   Predictions predictions(experiment, model, data, costs);
+  if (to_run) predictions.use_final_trials(trial_of_finalists(experiment, model, data, interrupted_by_user()));
   Plan plan = predictions.plan(name, count);
   predictions.keep();
+  if (FinalTrials* const trials = predictions.final_trials())
+    if (const std::string line = trials->take_line(model); progress && !line.empty()) progress->say(line);
   check_compiles(plan, experiment, model, fmt::format("plan {}", name));
   return plan;
 }

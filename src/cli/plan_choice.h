@@ -11,6 +11,8 @@
 
 namespace trireme {
 
+class Progress;
+
 /// Throws a user error that names `where` (a flag or key) if `name` is neither a strategy (plan/strategy.h has the
 /// syntax) nor an existing file.
 void check_plan_name(const std::string& name, const std::string& where);
@@ -43,9 +45,11 @@ Plan choose_plan(const std::string& name, const std::vector<int>& devices, const
 
 /// The same, and also a planner's plan (plan/strategy.h), found by the costs of layers on this machine or on a
 /// described one. Unless `to_run`, costs that are named also balance the stages of strategies, for the devices that
-/// they describe.
+/// they describe. If `to_run`, trial steps choose the plan of "exact" (FinalTrials); `progress`, if there is one, says
+/// what they took.
 Plan choose_or_find_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment,
-                         const Model& model, const TaskData& data, const CostSourceOptions& costs, bool to_run);
+                         const Model& model, const TaskData& data, const CostSourceOptions& costs, bool to_run,
+                         Progress* progress = nullptr);
 
 /// Returns the plan's JSON, formatted for people who edit it: the general keys first, one layer per line.
 std::string plan_text(const Plan& plan, const Model& model);

@@ -90,7 +90,7 @@ Plan plan_to_run(const TrainOptions& options, const TrainSubject& subject, Progr
   }
   return in_phase(progress, "planning", [&] {
     return choose_or_find_plan(options.plan, devices, subject.experiment, subject.model, subject.data,
-                               options.prediction, /*to_run=*/true);
+                               options.prediction, /*to_run=*/true, progress);
   });
 }
 

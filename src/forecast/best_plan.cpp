@@ -10,6 +10,7 @@
 #include "base/counted.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "forecast/final_trials.h"
 #include "forecast/plan_search.h"
 #include "plan/cluster_file.h"
 #include "plan/strategy.h"
@@ -18,18 +19,6 @@
 
 namespace trireme {
 namespace {
-
-/// Counts the parts of a plan (stages, micro-batches, sharding, changes of the mesh). A plan with one mesh for all
-/// layers and samples has the fewest.
-int parts_of(const Plan& plan) {
-  int parts = int(plan.stages.size()) + plan.micro_batches + int(plan.optimizer_sharding != OptimizerSharding::none);
-  for (size_t i = 1; i < plan.layers.size(); ++i) {
-    const LayerPlan &before = plan.layers[i - 1], &layer = plan.layers[i];
-    parts += int(layer.stage == before.stage &&
-                 std::pair(layer.data, layer.tensor) != std::pair(before.data, before.tensor));
-  }
-  return parts;
-}
 
 /// Sort key of a result; the least is best. First: whether it has a plan, and one that fits. Then: the value of the
 /// objective.
@@ -150,49 +139,42 @@ void check_fits(const std::string& where, const BestPlan& best, const RunSpec& e
              "what would fit: " + join(changes, "; or ")});
 }
 
-const Finalist* to_run(const std::vector<Finalist>& finalists, int devices) {
-  const auto suits = [&](const Finalist& f) { return devices == 0 || f.rated.plan.devices == devices; };
-  const auto fastest = std::find_if(finalists.begin(), finalists.end(), suits);
-  if (fastest == finalists.end()) return nullptr;
-  const Finalist* chosen = &*fastest;
-  if (!chosen->fits_simulated) return chosen;
-  const double limit = (1 + (chosen->is_measured ? kDoubt : kEqual)) * chosen->simulated;
-  for (const Finalist& other : finalists) {
-    if (!suits(other) || !other.fits_simulated || other.simulated > limit) continue;
-    if (std::pair(parts_of(other.rated.plan), other.simulated) <
-        std::pair(parts_of(chosen->rated.plan), chosen->simulated))
-      chosen = &other;
-  }
-  return chosen;
+BestPlan search_exact(const RunSpec& experiment, const Model& model, const DeviceChoice& devices) {
+  const std::string where = fmt::format("strategy {}", kExact.name);
+  BestPlan best = find_best_plan(experiment, model, devices);
+  check_found(where, best);
+  check_fits(where, best, experiment, model, devices);
+  return best;
+}
+
+Plan exact_plan(const BestPlan& best, const RunSpec& experiment, const Model& model, int devices, FinalTrials* trials) {
+  const int wanted = experiment.processes ? devices : 0;
+  const Finalist* chosen = trials ? trials->choose(best.finalists, wanted) : nullptr;
+  if (!chosen) chosen = to_run(best.finalists, wanted);
+  if (!chosen || !chosen->fits_simulated)
+    fail_user({fmt::format("strategy {}", kExact.name),
+               fmt::format("no plan of all {} processes was found that fits", devices),
+               fmt::format("the fastest, {}, has {}", best.finalists.front().rated.plan.in_short(model),
+                           best.finalists.front().rated.plan.devices),
+               "start that many processes (for one, use threads), or name a plan: --plan " + usual_strategy()});
+  Plan plan = chosen->rated.plan;
+  plan.name = kExact.name;
+  return plan;
 }
 
 Plan planned_plan(const std::string& name, const RunSpec& experiment, const Model& model, const DeviceChoice& devices) {
-  const std::string where = fmt::format("strategy {}", name);
   check_internal(is_planned(name), fmt::format("{} is no planner's plan", name));
-  Plan plan;
-  if (name == kExact.name) {
-    const BestPlan best = find_best_plan(experiment, model, devices);
-    check_found(where, best);
-    check_fits(where, best, experiment, model, devices);
-    const int all = int(devices.orders.front().size());
-    const Finalist* const chosen = to_run(best.finalists, experiment.processes ? all : 0);
-    if (!chosen || !chosen->fits_simulated)
-      fail_user({where, fmt::format("no plan of all {} processes was found that fits", all),
-                 fmt::format("the fastest, {}, has {}", best.finalists.front().rated.plan.in_short(model),
-                             best.finalists.front().rated.plan.devices),
-                 "start that many processes (for one, use threads), or name a plan: --plan " + usual_strategy()});
-    plan = chosen->rated.plan;
-  } else {
-    const PlanRequest request = plan_request(experiment, model, devices.source_of(devices.orders.front()));
-    const std::optional<RatedPlan> rated = name == kAsa.name ? plan_asa(request) : plan_hybrid_static(request);
-    if (!rated)
-      fail_user({where, counted(int64_t(devices.orders.front().size()), "device"),
-                 fmt::format(
-                     "with a batch of {}, no mesh of all of them gives each device a sample and fits into their memory",
+  const int all = int(devices.orders.front().size());
+  if (name == kExact.name) return exact_plan(search_exact(experiment, model, devices), experiment, model, all);
+  const PlanRequest request = plan_request(experiment, model, devices.source_of(devices.orders.front()));
+  const std::optional<RatedPlan> rated = name == kAsa.name ? plan_asa(request) : plan_hybrid_static(request);
+  if (!rated)
+    fail_user(
+        {fmt::format("strategy {}", name), counted(all, "device"),
+         fmt::format("with a batch of {}, no mesh of all of them gives each device a sample and fits into their memory",
                      experiment.batch),
-                 "use another number of devices or another batch"});
-    plan = rated->plan;
-  }
+         "use another number of devices or another batch"});
+  Plan plan = rated->plan;
   plan.name = name;
   return plan;
 }

@@ -8,6 +8,8 @@
 
 namespace trireme {
 
+class FinalTrials;
+
 /// The devices for which a plan is searched.
 struct DeviceChoice {
   SourceOfDevices source_of;
@@ -28,19 +30,18 @@ struct DeviceChoice {
 BestPlan find_best_plan(const RunSpec& experiment, const Model& model, const DeviceChoice& devices,
                         const BestPlanOptions& options = {});
 
-/// Returns the finalist to train under. Measured times have errors: the plan that is predicted to be the fastest of
-/// many is the one that the errors favour most, and a plan with more parts (stages, micro-batches, changes of the mesh)
-/// can differ more from its prediction. So, among the plans that fit and are predicted to take at most kDoubt longer
-/// than the fastest, the plan with the fewest parts is returned. For described devices the errors are the same for all
-/// plans, and the limit is kEqual: no gain that small is worth a more complicated plan. `devices`: the number that the
-/// plan must use, for workers that are processes already started; 0: any. Null: no finalist has this number.
-inline constexpr double kDoubt = 0.2, kEqual = 0.01;
-const Finalist* to_run(const std::vector<Finalist>& finalists, int devices = 0);
-
 /// Returns the plan of one of planned_strategies() (plan/strategies.h) on at most these devices, or on all of them if
 /// workers are processes. All strategies except "exact" use the first order. Errors (user): no plan fits into memory;
 /// the batch has fewer samples than a plan needs.
 Plan planned_plan(const std::string& name, const RunSpec& experiment, const Model& model, const DeviceChoice& devices);
+
+/// Searches for the strategy "exact". Errors (user): those of planned_plan.
+BestPlan search_exact(const RunSpec& experiment, const Model& model, const DeviceChoice& devices);
+
+/// Returns the plan of the strategy "exact" from its search on `devices` devices. `trials` choose among the finalists;
+/// null, or where they cannot: to_run(). Errors (user): workers are processes, and no plan uses all of them.
+Plan exact_plan(const BestPlan& best, const RunSpec& experiment, const Model& model, int devices,
+                FinalTrials* trials = nullptr);
 
 /// Errors (user), beginning with `where`: there is no plan, or none was found in time.
 void check_found(const std::string& where, const BestPlan& best);

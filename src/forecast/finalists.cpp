@@ -1,5 +1,8 @@
 #include "forecast/finalists.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "runtime/optimizer.h"
 #include "schedule/kinds.h"
 
@@ -23,6 +26,32 @@ bool is_same(const Plan& a, Plan b) {
     b.schedule = a.schedule;  // with one micro-batch, both fill and drain in the same way
   b.name = a.name;
   return a == b;
+}
+
+int parts_of(const Plan& plan) {
+  int parts = int(plan.stages.size()) + plan.micro_batches + int(plan.optimizer_sharding != OptimizerSharding::none);
+  for (size_t i = 1; i < plan.layers.size(); ++i) {
+    const LayerPlan &before = plan.layers[i - 1], &layer = plan.layers[i];
+    parts += int(layer.stage == before.stage &&
+                 std::pair(layer.data, layer.tensor) != std::pair(before.data, before.tensor));
+  }
+  return parts;
+}
+
+const Finalist* to_run(const std::vector<Finalist>& finalists, int devices) {
+  const auto suits = [&](const Finalist& f) { return devices == 0 || f.rated.plan.devices == devices; };
+  const auto fastest = std::find_if(finalists.begin(), finalists.end(), suits);
+  if (fastest == finalists.end()) return nullptr;
+  const Finalist* chosen = &*fastest;
+  if (!chosen->fits_simulated) return chosen;
+  const double limit = (1 + (chosen->is_measured ? kDoubt : kEqual)) * chosen->simulated;
+  for (const Finalist& other : finalists) {
+    if (!suits(other) || !other.fits_simulated || other.simulated > limit) continue;
+    if (std::pair(parts_of(other.rated.plan), other.simulated) <
+        std::pair(parts_of(chosen->rated.plan), chosen->simulated))
+      chosen = &other;
+  }
+  return chosen;
 }
 
 PlanRequest plan_request(const Experiment& experiment, const Model& model, const CostSource& source) {

@@ -25,6 +25,10 @@ int64_t least_memory(const Cluster& cluster, int devices);
 /// are the same.
 bool is_same(const Plan& a, Plan b);
 
+/// Counts the parts of a plan (stages, micro-batches, sharding, changes of the mesh). A plan with one mesh for all
+/// layers and samples has the fewest.
+int parts_of(const Plan& plan);
+
 /// A plan with its values by the planner's formulas and by the simulator.
 struct Finalist {
   RatedPlan rated;
@@ -36,6 +40,16 @@ struct Finalist {
   std::string misfit = {};     ///< of the tightest: "device 0 needs 14.8 MiB, it has 12 MiB: ..."; empty if it fits
   bool is_measured = false;    ///< true: the simulated times are based on measurements of this machine
 };
+
+/// Returns the finalist to train under where it cannot be tried (FinalTrials). Measured times have errors: the plan
+/// that is predicted to be the fastest of many is the one that the errors favour most, and a plan with more parts
+/// (stages, micro-batches, changes of the mesh) can differ more from its prediction. So, among the plans that fit and
+/// are predicted to take at most kDoubt longer than the fastest, the plan with the fewest parts is returned. For
+/// described devices the errors are the same for all plans, and the limit is kEqual: no gain that small is worth a more
+/// complicated plan. `devices`: the number that the plan must use, for workers that are processes already started; 0:
+/// any. Null: no finalist has this number.
+inline constexpr double kDoubt = 0.2, kEqual = 0.01;
+const Finalist* to_run(const std::vector<Finalist>& finalists, int devices = 0);
 
 struct BestPlan {
   /// The planner's answer: by its formula, for devices with at most a fifth more memory than these have.

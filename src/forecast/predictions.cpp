@@ -156,8 +156,11 @@ DeviceChoice Predictions::choice(int devices) {
 }
 
 Plan Predictions::plan(const std::string& name, int devices) {
-  return is_planned(name) ? planned_plan(name, experiment_, model_, choice(devices))
-                          : make_plan(name, experiment_, model_, source(devices));
+  if (!is_planned(name)) return make_plan(name, experiment_, model_, source(devices));
+  if (name != kExact.name) return planned_plan(name, experiment_, model_, choice(devices));
+  if (!final_trials_ || !searched_.contains(devices))
+    searched_.insert_or_assign(devices, search_exact(experiment_, model_, choice(devices)));
+  return exact_plan(searched_.at(devices), experiment_, model_, devices, final_trials());
 }
 
 void Predictions::settle(const std::function<void()>& ask) {
@@ -166,6 +169,7 @@ void Predictions::settle(const std::function<void()>& ask) {
   if (!measured || !measured->measure_again(kAgainSeconds)) return;
   timed_sources_.clear();  // they keep factors on what was measured before
   timed_plans_.clear();
+  searched_.clear();
   ask();
 }
 
@@ -207,8 +211,17 @@ std::string Predictions::try_steps(const std::vector<int>& devices, const Measur
   profile_ = measured_layers()->profile();
   if (found.factors) profile_.step_factors[step_factors_name(experiment_, model_)] = *found.factors;
   sources_.clear();  // they are made anew, with these factors
+  searched_.clear();
   source(1);
   return found.in_words;
+}
+
+bool Predictions::use_final_trials(MeasureStep measure_step) {
+  const bool here = has_samples(*data_.train) && experiment_.batch <= data_.train->size();
+  if (cluster_ || times_ || !here || experiment_.processes) return false;
+  // Emulated links do not become slower with the cores.
+  final_trials_.emplace(std::move(measure_step), experiment_.links ? 0 : core_seconds().value_or(0));
+  return true;
 }
 
 std::optional<double> Predictions::core_seconds() const {

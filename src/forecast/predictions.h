@@ -13,6 +13,7 @@
 
 #include "base/devices/device.h"
 #include "forecast/best_plan.h"
+#include "forecast/final_trials.h"
 #include "forecast/own_times_file.h"
 #include "forecast/trial_steps.h"
 #include "plan/cluster_file.h"
@@ -54,7 +55,8 @@ class Predictions {
   /// Returns the choice of a cluster file's devices, in every order that may matter (plan/device_orders.h); on this
   /// machine the first devices. Errors (user): own times are of stages, which a planner chooses itself.
   DeviceChoice choice(int devices);
-  /// Returns the plan of a strategy's name (also a planner's) or of a file, on this number of devices.
+  /// Returns the plan of a strategy's name (also a planner's) or of a file, on this number of devices. After
+  /// use_final_trials(), trial steps choose the plan of "exact", among what the last search on so many devices found.
   Plan plan(const std::string& name, int devices);
   /// Calls `ask`, which requests all costs that are needed. If layers were measured for it, they are measured again
   /// (profile/measure_again.h), and `ask` is called once more. So `ask` must not accumulate results.
@@ -71,6 +73,11 @@ class Predictions {
   /// numbers of workers that will be asked for. Returns a line that says what was found; "" for described machines and
   /// with own times. References to sources become invalid.
   std::string try_steps(const std::vector<int>& devices, const MeasureStep& measure_step);
+  /// From now on trial steps choose among finalists (FinalTrials). Returns false, and changes nothing, for described
+  /// machines, with own times, for workers that are processes, and where the data are not here or less than a batch.
+  bool use_final_trials(MeasureStep measure_step);
+  /// Null before use_final_trials().
+  FinalTrials* final_trials() { return final_trials_ ? &*final_trials_ : nullptr; }
   /// Returns the speed of the cores at which the predictions hold, for SimulatedStep::core_seconds; nullopt: not known,
   /// or not of this machine.
   std::optional<double> core_seconds() const;
@@ -96,6 +103,8 @@ class Predictions {
   std::optional<OwnTimes> times_;
   std::map<std::vector<int>, CostSource> timed_sources_;
   std::list<std::pair<Plan, CostSource>> timed_plans_;
+  std::map<int, BestPlan> searched_;  // for "exact", by the number of devices
+  std::optional<FinalTrials> final_trials_;
 };
 
 /// Sets the experiment's price of this machine and its origin; does nothing if the experiment has none.

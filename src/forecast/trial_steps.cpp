@@ -16,18 +16,30 @@
 namespace trireme {
 namespace {
 
-constexpr double kLongestStep = 4;  // predicted seconds of a step that is tried
-// Trials take turns, because cores may be unequal and other programs come and go. Long ones would take too much time.
+// Trials take turns, because cores may be unequal and other programs come and go.
 constexpr int kRounds = 3;
-constexpr double kLongestOfThree = 0.5, kLongestOfTwo = 1;  // predicted seconds of a step
-constexpr int kFits = 4;                                    // a step is not quite proportional to its layers' seconds
-constexpr double kLeastFactor = 0.25, kMostFactor = 8.0;    // beyond these something else is wrong
+constexpr double kLongestOfThree = 0.5, kLongestOfTwo = 1, kLongest = 4;  // predicted seconds of a step
+constexpr int kFits = 4;                                  // a step is not quite proportional to its layers' seconds
+constexpr double kLeastFactor = 0.25, kMostFactor = 8.0;  // beyond these something else is wrong
 
 std::string name_of(const Plan& plan) {
   return plan.devices == 1 ? "one device" : fmt::format("{} on {} devices", plan.name, plan.devices);
 }
 
 }  // namespace
+
+int trial_rounds(double predicted) {
+  return predicted < kLongestOfThree ? kRounds : predicted < kLongestOfTwo ? 2 : predicted <= kLongest ? 1 : 0;
+}
+
+double median_seconds(const std::vector<TrialStep>& measured, double core_seconds) {
+  std::vector<double> all;
+  all.reserve(measured.size());
+  for (const TrialStep& step : measured)
+    all.push_back(core_seconds > 0 && step.core_seconds ? at_core_speed(step.seconds, *step.core_seconds, core_seconds)
+                                                        : step.seconds);
+  return median(all);
+}
 
 RunSpec without_emulation(const RunSpec& experiment) {
   RunSpec plain = experiment;
@@ -78,24 +90,14 @@ void TrialSteps::predict() {
 void TrialSteps::refuse_long(Trial& trial) {
   trial.before = predicted(trial, {}).value_or(0);
   if (trial.before == 0) trial.why_not = "needs more memory than there is";
-  else if (trial.before > kLongestStep) trial.why_not = fmt::format("takes {} per step", format_seconds(trial.before));
+  else if (trial_rounds(trial.before) == 0)
+    trial.why_not = fmt::format("takes {} per step", format_seconds(trial.before));
 }
 
 void TrialSteps::measure_once(Trial& trial, const MeasureStep& measure_step) {
-  const int rounds = trial.before < kLongestOfThree ? kRounds : trial.before < kLongestOfTwo ? 2 : 1;
-  if (!trial.why_not.empty() || int(trial.measured.size()) == rounds) return;
+  if (!trial.why_not.empty() || int(trial.measured.size()) == trial_rounds(trial.before)) return;
   if (const std::optional<TrialStep> step = measure_step(trial.plan)) trial.measured.push_back(*step);
   else trial.why_not = "could not run";
-}
-
-double TrialSteps::seconds(const Trial& trial) const {
-  std::vector<double> all;
-  all.reserve(trial.measured.size());
-  for (const TrialStep& step : trial.measured)
-    all.push_back(core_seconds_ > 0 && step.core_seconds
-                      ? at_core_speed(step.seconds, *step.core_seconds, core_seconds_)
-                      : step.seconds);
-  return median(all);
 }
 
 void TrialSteps::fit(Trial& trial, StepFactors& factors) {

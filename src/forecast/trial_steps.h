@@ -25,6 +25,14 @@ struct TrialStep {
 /// Measures a step of a plan (train/measure_step.h); nullopt: it could not run.
 using MeasureStep = std::function<std::optional<TrialStep>(const Plan&)>;
 
+/// Returns how often a step that is predicted to take so many seconds is tried: long ones would take too much time.
+/// 0: not at all.
+int trial_rounds(double predicted);
+
+/// Returns the median of measured seconds, of at least one step, while the piece of work takes `core_seconds`
+/// (base/devices/core_speed.h): trials are not measured at the same time. 0: as measured.
+double median_seconds(const std::vector<TrialStep>& measured, double core_seconds);
+
 /// Returns the experiment without emulated links, workers or memory: what this machine itself does.
 RunSpec without_emulation(const RunSpec& experiment);
 
@@ -65,8 +73,7 @@ class TrialSteps {
   std::optional<double> predicted(Trial& trial, const StepFactors& factors);
   void refuse_long(Trial& trial);
   static void measure_once(Trial& trial, const MeasureStep& measure_step);
-  /// The median of the measured seconds, at the profile's speed of the cores: trials are not measured at the same time.
-  double seconds(const Trial& trial) const;
+  double seconds(const Trial& trial) const { return median_seconds(trial.measured, core_seconds_); }
   /// Fits the trial's factor, after those of the trials before it.
   void fit(Trial& trial, StepFactors& factors);
 

@@ -14,6 +14,7 @@
 #include "plan/cluster_file.h"
 #include "program/compile.h"
 #include "program/draw.h"
+#include "train/measure_step.h"
 #include "train/trainer.h"
 #include "train/verify.h"
 #include "trireme/config.h"
@@ -98,6 +99,8 @@ TrainingResult result_of(const RunResult& run, HookedObserver& observer) {
   return result;
 }
 
+const std::atomic<bool> kNever{false};  // nobody interrupts
+
 Plan best_plan(Predictions& predictions, const RunSpec& experiment, const Model& model, int devices, SearchGoal goal) {
   const DeviceChoice choice = predictions.choice(devices);
   const BestPlanOptions options{objective_of(goal), kSearchSeconds};
@@ -105,7 +108,9 @@ Plan best_plan(Predictions& predictions, const RunSpec& experiment, const Model&
   predictions.settle([&] { best = find_best_plan(experiment, model, choice, options); });
   check_found("plan", best);
   check_fits("plan", best, experiment, model, choice, options);
-  return best.finalists.front().rated.plan;
+  FinalTrials* const trials = goal == SearchGoal::time ? predictions.final_trials() : nullptr;
+  const Finalist* const chosen = trials ? trials->choose(best.finalists) : nullptr;
+  return (chosen ? *chosen : best.finalists.front()).rated.plan;
 }
 
 StepPrediction prediction_of(Predictions& predictions, const RunSpec& experiment, const Model& model,
@@ -150,12 +155,14 @@ Plan Workload::plan(const std::string& name, int devices) const {
   if (is_update_policy(name)) return plan_with_agreement(name, experiment, model, devices);
   if (!is_planned(name)) return make_plan(name, experiment, model, devices);
   Predictions predictions(experiment, model, data, CostSourceOptions{});
-  return planned_plan(name, experiment, model, predictions.choice(devices));
+  predictions.use_final_trials(trial_of_finalists(experiment, model, data, kNever));
+  return predictions.plan(name, devices);
 }
 
 Plan Workload::find_plan(int devices, SearchGoal goal) const {
   const auto& [experiment, data, model] = *state_;
   Predictions predictions(experiment, model, data, CostSourceOptions{});
+  predictions.use_final_trials(trial_of_finalists(experiment, model, data, kNever));
   return best_plan(predictions, experiment, model, devices, goal);
 }
 
@@ -188,12 +195,11 @@ Verification Workload::verify(const Plan& plan, int64_t steps) const {
 }
 
 TrainingResult Workload::train(const Plan& plan, const TrainingHooks& hooks) const {
-  static const std::atomic<bool> never{false};
   RunSpec experiment = state_->experiment;
   experiment.save_weights = true;  // they are part of the result
   HookedObserver observer(hooks);
   const RunResult run =
-      trireme::train(experiment, state_->model, state_->data, plan, observer, hooks.stop ? *hooks.stop : never);
+      trireme::train(experiment, state_->model, state_->data, plan, observer, hooks.stop ? *hooks.stop : kNever);
   return result_of(run, observer);
 }
 

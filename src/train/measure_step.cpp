@@ -39,7 +39,8 @@ class ForSeconds : public TrainObserver {
 
 std::optional<TrialStep> measure_step(const RunSpec& experiment, const Model& model, const TaskData& data,
                                       const Plan& plan, double seconds, const std::atomic<bool>& interrupted) {
-  RunSpec trial = without_emulation(experiment);
+  if (interrupted) return std::nullopt;
+  RunSpec trial = experiment;
   trial.length = trial.evaluate_every = {kManySteps, Length::Unit::steps};
   trial.save_weights = false;
   trial.checkpoint = {};
@@ -53,7 +54,18 @@ std::optional<TrialStep> measure_step(const RunSpec& experiment, const Model& mo
 
 MeasureStep trial_of_steps(const RunSpec& experiment, const Model& model, const TaskData& data,
                            const std::atomic<bool>& interrupted) {
-  return [&](const Plan& plan) { return measure_step(experiment, model, data, plan, kTrialSeconds, interrupted); };
+  return [&, plain = without_emulation(experiment)](const Plan& plan) {
+    return measure_step(plain, model, data, plan, kTrialSeconds, interrupted);
+  };
+}
+
+MeasureStep trial_of_finalists(const RunSpec& experiment, const Model& model, const TaskData& data,
+                               const std::atomic<bool>& interrupted) {
+  RunSpec steady = without_emulation(experiment);
+  steady.links = experiment.links;
+  return [&, steady = std::move(steady)](const Plan& plan) {
+    return measure_step(steady, model, data, plan, kTrialSeconds, interrupted);
+  };
 }
 
 }  // namespace trireme

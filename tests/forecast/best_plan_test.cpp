@@ -1,5 +1,5 @@
 // Chooses, among the plans that a planner found, the one to train under.
-#include "forecast/best_plan.h"
+#include "forecast/finalists.h"
 
 #include <gtest/gtest.h>
 

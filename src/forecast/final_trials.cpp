@@ -1,0 +1,127 @@
+#include "forecast/final_trials.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "base/devices/device.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kClearlySlower = 0.25;  // than the fastest of a round
+
+bool contains(const std::vector<const Finalist*>& list, const Finalist* finalist) {
+  return std::find(list.begin(), list.end(), finalist) != list.end();
+}
+
+/// The finalists to try, as choose() says.
+std::vector<const Finalist*> candidates(const std::vector<Finalist>& finalists, int devices, const Finalist& simplest) {
+  std::vector<const Finalist*> usable;  // the fastest first
+  for (const Finalist& finalist : finalists)
+    if (finalist.fits_simulated && (devices == 0 || finalist.rated.plan.devices == devices) &&
+        finalist.rated.plan.devices <= kMaxDevices && trial_rounds(finalist.simulated) > 0)
+      usable.push_back(&finalist);
+  if (usable.empty()) return usable;
+  std::stable_sort(usable.begin(), usable.end(),
+                   [](const Finalist* a, const Finalist* b) { return a->simulated < b->simulated; });
+  const double limit = (1 + FinalTrials::kWithin) * usable.front()->simulated;
+  std::erase_if(usable, [&](const Finalist* finalist) { return finalist->simulated > limit; });
+  std::vector<const Finalist*> chosen{usable.front()};
+  const auto add = [&](const Finalist* finalist) {
+    if (chosen.size() < FinalTrials::kMostTried && !contains(chosen, finalist)) chosen.push_back(finalist);
+  };
+  add(&simplest);
+  add(*std::min_element(usable.begin(), usable.end(), [](const Finalist* a, const Finalist* b) {
+    return parts_of(a->rated.plan) < parts_of(b->rated.plan);
+  }));
+  for (const Finalist* finalist : usable) add(finalist);
+  return chosen;
+}
+
+}  // namespace
+
+FinalTrials::FinalTrials(MeasureStep measure_step, double core_seconds)
+    : measure_step_(std::move(measure_step)), core_seconds_(core_seconds) {}
+
+size_t FinalTrials::known(const Finalist& finalist) {
+  const auto found = std::find_if(tried_.begin(), tried_.end(),
+                                  [&](const Tried& tried) { return is_same(tried.plan, finalist.rated.plan); });
+  if (found == tried_.end()) {
+    tried_.push_back({.plan = finalist.rated.plan, .predicted = finalist.simulated});
+    return tried_.size() - 1;
+  }
+  found->predicted = finalist.simulated;
+  return size_t(found - tried_.begin());
+}
+
+void FinalTrials::measure_once(Tried& tried, int rounds) {
+  if (!tried.could_run || int(tried.measured.size()) >= rounds) return;
+  try {
+    if (const std::optional<TrialStep> step = measure_step_(tried.plan)) tried.measured.push_back(*step);
+    else tried.could_run = false;
+  } catch (const Error& error) {
+    if (error.blame() != Blame::user) throw;
+    tried.could_run = false;  // the run checks what predictions do not: shapes of short batches
+  }
+}
+
+const Finalist* FinalTrials::choose(const std::vector<Finalist>& finalists, int devices) {
+  last_.clear();
+  const Finalist* const simplest = to_run(finalists, devices);
+  if (!simplest || !simplest->fits_simulated || !simplest->is_measured) return nullptr;
+  const std::vector<const Finalist*> tries = candidates(finalists, devices, *simplest);
+  if (tries.size() < 2) return nullptr;
+
+  std::vector<std::pair<const Finalist*, size_t>> left;
+  left.reserve(tries.size());
+  for (const Finalist* finalist : tries) left.emplace_back(finalist, known(*finalist));
+  const auto seconds_of = [&](const auto& one) { return seconds(tried_[one.second]); };
+  const auto fastest = [&] {
+    return std::min_element(left.begin(), left.end(),
+                            [&](const auto& a, const auto& b) { return seconds_of(a) < seconds_of(b); });
+  };
+  const int rounds = trial_rounds(tries.front()->simulated);
+  std::vector<size_t> slower;
+  for (int round = 1; round <= rounds; ++round) {
+    for (const auto& [finalist, place] : left) measure_once(tried_[place], round);
+    std::erase_if(left, [&](const auto& one) { return !tried_[one.second].could_run; });
+    if (left.empty()) return nullptr;
+    const double limit = (1 + kClearlySlower) * seconds_of(*fastest());
+    std::erase_if(left, [&](const auto& one) {
+      if (seconds_of(one) <= limit) return false;
+      slower.push_back(one.second);
+      return true;
+    });
+  }
+  const double limit = (1 + kNoise) * seconds_of(*fastest());
+  const auto chosen = std::min_element(left.begin(), left.end(), [&](const auto& a, const auto& b) {
+    const auto key = [&](const auto& one) {
+      return std::tuple(seconds_of(one) > limit, parts_of(one.first->rated.plan), seconds_of(one));
+    };
+    return key(a) < key(b);
+  });
+  last_.push_back(chosen->second);
+  for (const auto& one : left)
+    if (one.second != chosen->second) last_.push_back(one.second);
+  last_.insert(last_.end(), slower.begin(), slower.end());
+  return chosen->first;
+}
+
+std::string FinalTrials::take_line(const Model& model) {
+  if (last_.empty()) return "";
+  std::vector<std::string> steps;
+  for (const size_t place : std::exchange(last_, {})) {
+    const Tried& tried = tried_[place];
+    steps.push_back(fmt::format("{} took {} (predicted {})", tried.plan.in_short(model), format_seconds(seconds(tried)),
+                                format_seconds(tried.predicted)));
+  }
+  return fmt::format("trial steps: {}; the first is chosen", join(steps));
+}
+
+}  // namespace trireme

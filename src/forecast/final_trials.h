@@ -1,0 +1,55 @@
+// Final trials: a search on this machine ends with real steps of the plans that its predictions cannot tell apart.
+// Measured layers have errors, and the plan that is predicted to be the fastest of thousands is the one that these
+// errors favour most.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "forecast/finalists.h"
+#include "forecast/trial_steps.h"
+
+namespace trireme {
+
+/// Chooses among finalists by trial steps. Each plan is measured once, however often it is asked for.
+class FinalTrials {
+ public:
+  /// `measure_step`: a step as the training will run it. `core_seconds`: the speed of the cores at which the trials are
+  /// compared (Predictions::core_seconds); 0: as measured.
+  FinalTrials(MeasureStep measure_step, double core_seconds);
+
+  /// Returns the finalist to train under, of those that fit and have this number of devices (0: any). Tries up to
+  /// kMostTried of those that are predicted to take at most kWithin longer than the fastest: that one, the one that
+  /// to_run() would choose, the fastest of those with the fewest parts, and the next fastest ones. They take turns; one
+  /// that is clearly slower drops out after a round. Of those that took at most kNoise longer than the fastest, returns
+  /// the one with the fewest parts. Plans that a run refuses are left out, and those with steps that are too long
+  /// (trial_rounds). Null: nothing was measured, because there are not two such plans, or predictions are not based on
+  /// measurements, or none could run.
+  const Finalist* choose(const std::vector<Finalist>& finalists, int devices = 0);
+
+  /// Returns a line that says what the plans took at the last choice, and forgets it; "": nothing was measured.
+  std::string take_line(const Model& model);
+
+  static constexpr size_t kMostTried = 4;
+  static constexpr double kWithin = 0.5, kNoise = 0.03;
+
+ private:
+  struct Tried {
+    Plan plan;
+    double predicted = 0;  ///< seconds
+    std::vector<TrialStep> measured = {};
+    bool could_run = true;
+  };
+
+  /// The place in `tried_`.
+  size_t known(const Finalist& finalist);
+  void measure_once(Tried& tried, int rounds);
+  double seconds(const Tried& tried) const { return median_seconds(tried.measured, core_seconds_); }
+
+  const MeasureStep measure_step_;
+  const double core_seconds_;
+  std::vector<Tried> tried_;
+  std::vector<size_t> last_;  ///< the places of the last choice's plans in `tried_`, the chosen one first
+};
+
+}  // namespace trireme
