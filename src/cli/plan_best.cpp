@@ -131,13 +131,16 @@ void explain(const PlanRequest& request, const BestPlan& best, const std::string
 /// Lets trial steps choose the plan to print, where they can be made: it becomes the first finalist.
 ChosenBy choose_by_trials(const PlanBestOptions& options, Objective objective, PredictSubject& subject,
                           Progress& progress, BestPlan& best) {
-  auto& [experiment, data, model, predictions] = subject;
+  const RunSpec& experiment = subject.experiment;
+  const Model& model = subject.model;
+  Predictions& predictions = subject.predictions;
   const bool wanted = options.trials && objective == Objective::time;
-  if (!wanted || !predictions.use_final_trials(trial_of_finalists(experiment, model, data, interrupted_by_user())))
+  if (!wanted ||
+      !predictions.use_final_trials(trial_of_finalists(experiment, model, subject.data, interrupted_by_user())))
     return ChosenBy::simulation;
   FinalTrials& trials = *predictions.final_trials();
   const Finalist* chosen = nullptr;
-  in_phase(&progress, "trial steps of the fastest plans", [&] { chosen = trials.choose(best.finalists); });
+  in_phase(&progress, "trial steps of the fastest plans", [&] { chosen = trials.choose(best.finalists, model); });
   if (!chosen) return ChosenBy::simulation;
   say(trials.take_line(model) + "\n");
   const auto place = best.finalists.begin() + (chosen - best.finalists.data());

@@ -149,7 +149,7 @@ BestPlan search_exact(const RunSpec& experiment, const Model& model, const Devic
 
 Plan exact_plan(const BestPlan& best, const RunSpec& experiment, const Model& model, int devices, FinalTrials* trials) {
   const int wanted = experiment.processes ? devices : 0;
-  const Finalist* chosen = trials ? trials->choose(best.finalists, wanted) : nullptr;
+  const Finalist* chosen = trials ? trials->choose(best.finalists, model, wanted) : nullptr;
   if (!chosen) chosen = to_run(best.finalists, wanted);
   if (!chosen || !chosen->fits_simulated)
     fail_user({fmt::format("strategy {}", kExact.name),

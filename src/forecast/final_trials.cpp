@@ -16,12 +16,9 @@ namespace {
 
 constexpr double kClearlySlower = 0.25;  // than the fastest of a round
 
-bool contains(const std::vector<const Finalist*>& list, const Finalist* finalist) {
-  return std::find(list.begin(), list.end(), finalist) != list.end();
-}
-
 /// The finalists to try, as choose() says.
-std::vector<const Finalist*> candidates(const std::vector<Finalist>& finalists, int devices, const Finalist& simplest) {
+std::vector<const Finalist*> candidates(const std::vector<Finalist>& finalists, const Model& model, int devices,
+                                        const Finalist& simplest) {
   std::vector<const Finalist*> usable;  // the fastest first
   for (const Finalist& finalist : finalists)
     if (finalist.fits_simulated && (devices == 0 || finalist.rated.plan.devices == devices) &&
@@ -32,10 +29,22 @@ std::vector<const Finalist*> candidates(const std::vector<Finalist>& finalists, 
                    [](const Finalist* a, const Finalist* b) { return a->simulated < b->simulated; });
   const double limit = (1 + FinalTrials::kWithin) * usable.front()->simulated;
   std::erase_if(usable, [&](const Finalist* finalist) { return finalist->simulated > limit; });
-  std::vector<const Finalist*> chosen{usable.front()};
+  std::vector<const Finalist*> chosen;
+  std::vector<std::string> looks;  // of `chosen`
   const auto add = [&](const Finalist* finalist) {
-    if (chosen.size() < FinalTrials::kMostTried && !contains(chosen, finalist)) chosen.push_back(finalist);
+    Plan looked_at = finalist->rated.plan;
+    looked_at.optimizer_sharding = OptimizerSharding::none;
+    std::string look = looked_at.in_short(model);
+    const auto known = std::find(looks.begin(), looks.end(), look);
+    if (known != looks.end()) {
+      const Finalist*& alike = chosen[size_t(known - looks.begin())];
+      if (parts_of(finalist->rated.plan) < parts_of(alike->rated.plan)) alike = finalist;
+    } else if (chosen.size() < FinalTrials::kMostTried) {
+      chosen.push_back(finalist);
+      looks.push_back(std::move(look));
+    }
   };
+  add(usable.front());
   add(&simplest);
   add(*std::min_element(usable.begin(), usable.end(), [](const Finalist* a, const Finalist* b) {
     return parts_of(a->rated.plan) < parts_of(b->rated.plan);
@@ -71,11 +80,11 @@ void FinalTrials::measure_once(Tried& tried, int rounds) {
   }
 }
 
-const Finalist* FinalTrials::choose(const std::vector<Finalist>& finalists, int devices) {
+const Finalist* FinalTrials::choose(const std::vector<Finalist>& finalists, const Model& model, int devices) {
   last_.clear();
   const Finalist* const simplest = to_run(finalists, devices);
   if (!simplest || !simplest->fits_simulated || !simplest->is_measured) return nullptr;
-  const std::vector<const Finalist*> tries = candidates(finalists, devices, *simplest);
+  const std::vector<const Finalist*> tries = candidates(finalists, model, devices, *simplest);
   if (tries.size() < 2) return nullptr;
 
   std::vector<std::pair<const Finalist*, size_t>> left;
@@ -86,7 +95,7 @@ const Finalist* FinalTrials::choose(const std::vector<Finalist>& finalists, int 
     return std::min_element(left.begin(), left.end(),
                             [&](const auto& a, const auto& b) { return seconds_of(a) < seconds_of(b); });
   };
-  const int rounds = trial_rounds(tries.front()->simulated);
+  const int rounds = trial_rounds(simplest->simulated);
   std::vector<size_t> slower;
   for (int round = 1; round <= rounds; ++round) {
     for (const auto& [finalist, place] : left) measure_once(tried_[place], round);

@@ -44,6 +44,7 @@ Objective objective_of(SearchGoal goal) {
 
 std::vector<MetricValue> values_of_metrics(const std::vector<Metric>& metrics) {
   std::vector<MetricValue> values;
+  values.reserve(metrics.size());
   for (const Metric& metric : metrics) values.push_back({std::string(metric.name), metric.value});
   return values;
 }
@@ -109,7 +110,7 @@ Plan best_plan(Predictions& predictions, const RunSpec& experiment, const Model&
   check_found("plan", best);
   check_fits("plan", best, experiment, model, choice, options);
   FinalTrials* const trials = goal == SearchGoal::time ? predictions.final_trials() : nullptr;
-  const Finalist* const chosen = trials ? trials->choose(best.finalists) : nullptr;
+  const Finalist* const chosen = trials ? trials->choose(best.finalists, model) : nullptr;
   return (chosen ? *chosen : best.finalists.front()).rated.plan;
 }
 

@@ -31,8 +31,8 @@ class FinalTrialsTest : public TinyTraining {
       return found == seconds.end() ? std::nullopt : std::optional(TrialStep{found->second});
     };
   }
-  static std::string chosen(FinalTrials& trials, const std::vector<Finalist>& finalists, int devices = 0) {
-    const Finalist* const found = trials.choose(finalists, devices);
+  std::string chosen(FinalTrials& trials, const std::vector<Finalist>& finalists, int devices = 0) {
+    const Finalist* const found = trials.choose(finalists, model, devices);
     return found ? found->rated.plan.name : "none";
   }
 
@@ -60,7 +60,9 @@ TEST_F(FinalTrialsTest, OfEquallyFastPlansTheSimplest) {
   seconds["data"] = 0.104;
   FinalTrials others(steps(), 0);
   EXPECT_EQ(chosen(others, {finalist("pipeline", 2, 0.1), finalist("zero1", 2, 0.1), finalist("data", 2, 0.1)}),
-            "zero1");
+            "pipeline")
+      << "zero1 looks like data, which is simpler";
+  EXPECT_EQ(trials["zero1"], 0);
 }
 
 TEST_F(FinalTrialsTest, ASimplePlanIsTriedAmongManyThatArePredictedToBeFaster) {
@@ -127,7 +129,17 @@ TEST_F(FinalTrialsTest, APlanThatARunRefusesIsLeftOut) {
   FinalTrials final_trials(failing(Blame::user), 0);
   EXPECT_EQ(chosen(final_trials, finalists), "gpipe") << "tensor failed in the second round";
   FinalTrials others(failing(Blame::run), 0);
-  EXPECT_THROW(others.choose(finalists), Error);
+  EXPECT_THROW(others.choose(finalists, model), Error);
+}
+
+TEST_F(FinalTrialsTest, OfPlansThatLookAlikeOneIsTried) {
+  Finalist data = finalist("data", 2, 0.1), alike = finalist("data", 2, 0.101);
+  alike.rated.plan.name = "alike";
+  alike.rated.plan.layers.back().split = "other";
+  seconds = {{"data", 0.1}, {"alike", 0.05}, {"tensor", 0.12}};
+  FinalTrials final_trials(steps(), 0);
+  EXPECT_EQ(chosen(final_trials, {data, alike, finalist("tensor", 2, 0.11)}), "data");
+  EXPECT_FALSE(trials.contains("alike"));
 }
 
 TEST_F(FinalTrialsTest, LongStepsAreTriedOnce) {

@@ -152,6 +152,26 @@ TEST_F(TrialStepsTest, PlansThatDoNotFitAreNotTried) {
   EXPECT_EQ(line, "not tried: one device needs more memory than there is");
 }
 
+TEST_F(TrialStepsTest, FinalTrialsChooseTheExactPlanWhereItCanBeTried) {
+  if (!has_two_cores) GTEST_SKIP() << "a machine of one core";
+  Predictions predictions(experiment, *model, data, known);
+  const auto single_is_fastest = [](const Plan& plan) { return TrialStep{plan.devices == 1 ? 0.01 : 0.02}; };
+  ASSERT_TRUE(predictions.use_final_trials(single_is_fastest));
+  EXPECT_EQ(predictions.plan("exact", 2).name, "exact");
+  const std::string line = predictions.final_trials()->take_line(*model);
+  EXPECT_NE(line.find("took"), std::string::npos) << line;
+
+  experiment.processes = true;
+  EXPECT_FALSE(predictions.use_final_trials(single_is_fastest)) << "threads do not stand for processes";
+  experiment.processes = false;
+  experiment.batch = 1000;
+  EXPECT_FALSE(predictions.use_final_trials(single_is_fastest)) << "the data are less than a batch";
+  experiment.batch = 64;
+  Predictions described(experiment, *model, data, Cluster::uniform(2));
+  EXPECT_FALSE(described.use_final_trials(single_is_fastest));
+  EXPECT_EQ(described.final_trials(), nullptr);
+}
+
 TEST_F(TrialStepsTest, EmulatedMachinesAreLeftOut) {
   experiment.links.emplace();
   experiment.worker_changes.push_back({});
