@@ -128,7 +128,8 @@ void RankGroup::start(const MemberStart& start) {
   member->input = input[1];
   if (!start.input.empty()) {
     const std::string line = start.input + "\n";  // fits into the pipe, so no reader is needed yet
-    if (::write(input[1], line.data(), line.size()) != ssize_t(line.size()))
+    const bool sent = ::write(input[1], line.data(), line.size()) == ssize_t(line.size());
+    if (!sent && errno != EPIPE)  // EPIPE: it has ended already, and its exit code and output say why
       fail_run({start.name, "cannot receive its first line", std::strerror(errno), ""});
   }
   member->lines = std::make_unique<LineReader>(output[0]);

@@ -121,7 +121,7 @@ class Launch(LaunchTest):
     def test_a_replica_may_wait_long_for_another(self):
         """Rank 0 is also the server; its threads wait for messages of rank 1, and rank 1 visits while rank 0 waits for it."""
         for slow, policy in ((0, "local-sgd,every=2 steps"), (1, "easgd,period=1")):
-            self.write("slow.toml", support.EXPERIMENT + f"\n[[cluster.worker.change]]\nat_step = 0\nworker = {slow}\nslower = 1000\n")
+            self.write("slow.toml", support.EXPERIMENT + f"\n[[cluster.worker.change]]\nat_step = 0\nworker = {slow}\nslower = 2000\n")
             self.trireme("launch", "-n", "2", "train", "slow.toml", "--plan", policy, "--set", "optimizer.momentum=0", "--set", "time_limit=0 s",
                          "--steps", "3", "--json", "row.json", seconds=300)
             row = self.json("row.json")["rows"][0]
