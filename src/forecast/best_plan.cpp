@@ -163,9 +163,8 @@ Plan exact_plan(const BestPlan& best, const RunSpec& experiment, const Model& mo
 }
 
 Plan planned_plan(const std::string& name, const RunSpec& experiment, const Model& model, const DeviceChoice& devices) {
-  check_internal(is_planned(name), fmt::format("{} is no planner's plan", name));
+  check_internal(is_planned(name) && name != kExact.name, fmt::format("{} is no such strategy", name));
   const int all = int(devices.orders.front().size());
-  if (name == kExact.name) return exact_plan(search_exact(experiment, model, devices), experiment, model, all);
   const PlanRequest request = plan_request(experiment, model, devices.source_of(devices.orders.front()));
   const std::optional<RatedPlan> rated = name == kAsa.name ? plan_asa(request) : plan_hybrid_static(request);
   if (!rated)

@@ -30,18 +30,16 @@ struct DeviceChoice {
 BestPlan find_best_plan(const RunSpec& experiment, const Model& model, const DeviceChoice& devices,
                         const BestPlanOptions& options = {});
 
-/// Returns the plan of one of planned_strategies() (plan/strategies.h) on at most these devices, or on all of them if
-/// workers are processes. All strategies except "exact" use the first order. Errors (user): no plan fits into memory;
-/// the batch has fewer samples than a plan needs.
+/// Returns the plan of "hybrid-static" or "asa" on all of these devices, in their first order. Errors (user): no plan
+/// fits into memory; the batch has fewer samples than a plan needs.
 Plan planned_plan(const std::string& name, const RunSpec& experiment, const Model& model, const DeviceChoice& devices);
 
-/// Searches for the strategy "exact". Errors (user): those of planned_plan.
+/// Searches for the strategy "exact". Errors (user): no plan was found, or none fits into memory.
 BestPlan search_exact(const RunSpec& experiment, const Model& model, const DeviceChoice& devices);
 
 /// Returns the plan of the strategy "exact" from its search on `devices` devices. `trials` choose among the finalists;
 /// null, or where they cannot: to_run(). Errors (user): workers are processes, and no plan uses all of them.
-Plan exact_plan(const BestPlan& best, const RunSpec& experiment, const Model& model, int devices,
-                FinalTrials* trials = nullptr);
+Plan exact_plan(const BestPlan& best, const RunSpec& experiment, const Model& model, int devices, FinalTrials* trials);
 
 /// Errors (user), beginning with `where`: there is no plan, or none was found in time.
 void check_found(const std::string& where, const BestPlan& best);

@@ -100,7 +100,7 @@ TrainingResult result_of(const RunResult& run, HookedObserver& observer) {
   return result;
 }
 
-const std::atomic<bool> kNever{false};  // nobody interrupts
+const std::atomic<bool> kNever{false};  // a library has no Ctrl-C
 
 Plan best_plan(Predictions& predictions, const RunSpec& experiment, const Model& model, int devices, SearchGoal goal) {
   const DeviceChoice choice = predictions.choice(devices);

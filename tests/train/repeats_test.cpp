@@ -32,7 +32,7 @@ TEST(Repeats, TakeTheMedianOverAllSteps) {
   EXPECT_EQ(row.repeats[2].epoch_seconds, 10);
 }
 
-TEST(Repeats, TakeTheMeanSpeedOfTheCores) {
+TEST(Repeats, TakeTheMedianSpeedOfTheCores) {
   RunResult slow = run_of({4, 5, 6}), quick = run_of({1, 1, 1});
   slow.core_seconds = 3e-5;
   quick.core_seconds = 1e-5;

@@ -14,9 +14,9 @@ constexpr double kInterrupted = 4;                      // times the fastest: an
 constexpr size_t kSize = 16, kFirst = 16, kTimes = 16;  // products of square matrices
 constexpr int kParts = 3;                               // of the piece of work, each with kTimes products
 
-/// Less than 4 KiB in one place, so that each line has a set of the first cache of its own. Otherwise the time depends
-/// on the addresses that a thread happens to have: AMD's cores tell lines of one set apart by a hash of the address,
-/// and some threads would take 1.4 times as long for their whole life.
+/// Less than 4 KiB in one place, so that each line has a set of the first cache of its own. With lines that share sets
+/// some threads of an AMD EPYC took 1.2 to 1.6 times as long for their whole life. The probable cause: its cores tell
+/// lines of one set apart by a hash of the address (Lipp et al., "Take A Way", 2020).
 struct alignas(64) Matrices {
   std::array<float, kSize*kSize> left = {}, right = {}, sum = {};
 };
