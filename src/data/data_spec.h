@@ -27,7 +27,7 @@ struct DataSpec {
   uint64_t seed = 0;     ///< of generated data
   int64_t sequence = 0;  ///< text: tokens per sample; 0: kDefaultSequence, for sentences see text_sets.h
   std::optional<std::filesystem::path> path = {};       ///< the set's own folder; no search
-  ImageSize image_size = {};                            ///< image files: height and width of a sample; 0: the set's own
+  ImageSize image_size = {};                            ///< images: height and width of a sample; 0: the set's own
   std::optional<Augmentation> augmentation = {};        ///< images: replaces the standard one
   OnError on_error = OnError::fail;                     ///< for broken image files, rows of tables and lines of text
   std::vector<std::filesystem::path> train_files = {};  ///< DataOrigin::own_files: the set's files

@@ -55,6 +55,15 @@ TEST(ImageDataset, GathersInChannelsLastOrder) {
         EXPECT_NEAR(value[2][c][y][x], images.pixels[static_cast<size_t>(((4 * 4 + y) * 6 + x) * 3 + c)], 1e-3);
 }
 
+// Centres of the new pixels are at 0.25, 0.75, 1.25 and 1.75 pixels of the old row.
+TEST(ImageDataset, ResizesToValuesWorkedOutByHand) {
+  const Images row{.channels = 1, .height = 1, .width = 2, .pixels = {0, 100}, .labels = {0}};
+  const ImageDataset set(row, 10, {{0}, {1.0 / 255}}, {}, {2, 4});
+  const at::Tensor expected = at::tensor({0.0f, 25.0f, 75.0f, 100.0f}).expand({1, 1, 2, 4});
+  const at::Tensor data = set.get(std::vector<int64_t>{0}, {}).data;
+  EXPECT_TRUE(at::allclose(data, expected, 0, 1e-4)) << data;
+}
+
 TEST(ImageDataset, AugmentsEachSampleAlikeInAnyBatch) {
   ImageDataset set(random_images(64, 3, 32, 32, 2), 10, kCifar, {4, true});
   std::vector<int64_t> all(64);

@@ -85,6 +85,13 @@ TEST_F(OpenImages, AugmentsByTheSetOrTheSpec) {
               AllOf(HasSubstr("CIFAR-100, "), HasSubstr("2 of 50,000 training images, 1 of 10,000 test images")));
 }
 
+TEST_F(OpenImages, ResizesImagesInMemory) {
+  const Shape grey{1, 32, 32};
+  const TaskData digits = open_data({.name = "digits", .train_limit = 3, .test_limit = 2, .image_size = {32, 32}});
+  EXPECT_EQ(digits.train->sample_shape(), grey);
+  EXPECT_EQ(digits.test->get(std::vector<int64_t>{1}, {}).data.sizes(), (std::vector<int64_t>{1, 1, 32, 32}));
+}
+
 TEST_F(OpenImages, RefusesContradictorySettings) {
   write_classes("set", "train");
   const std::filesystem::path set = folder_ / "set";
@@ -93,8 +100,8 @@ TEST_F(OpenImages, RefusesContradictorySettings) {
   EXPECT_THAT(message({.name = "folder", .path = folder_ / "none"}), HasSubstr("none: no such folder"));
   EXPECT_THAT(message({.name = "digits", .path = set}),
               AllOf(HasSubstr("data.path"), HasSubstr("digits is generated")));
-  EXPECT_THAT(message({.name = "cifar10", .image_size = {8, 8}}),
-              HasSubstr("data.image_size: 8 x 8: cifar10 is not a set of image files"));
+  EXPECT_THAT(message({.name = "ptb", .image_size = {8, 8}}),
+              HasSubstr("data.image_size: 8 x 8: ptb is not a set of images"));
   std::filesystem::create_directories(set / "val");
   EXPECT_THAT(message({.name = "folder",
                        .augment = true,

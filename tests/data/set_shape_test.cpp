@@ -35,6 +35,11 @@ TEST_F(AbsentData, HasTheKnownShape) {
               HasSubstr("data that are here"));
 }
 
+TEST_F(AbsentData, ImagesHaveTheStatedSize) {
+  EXPECT_EQ(open_data_or_shape({.name = "cifar10", .image_size = {16, 24}}).train->sample_shape(), (Shape{3, 16, 24}));
+  EXPECT_EQ(open_data_or_shape({.name = "cifar100"}).train->sample_shape(), (Shape{3, 32, 32}));
+}
+
 TEST_F(AbsentData, PairsAndStreamsHaveTheirTargets) {
   const TaskData pairs = open_data_or_shape({.name = "multi30k", .sequence = 20});
   EXPECT_EQ(pairs.train->sample_shape(), Shape{40});

@@ -75,8 +75,10 @@ Samples LabelledImages::get(std::span<const int64_t> indices, const Draw& draw) 
 }
 
 ImageDataset::ImageDataset(Images images, int64_t classes, const Normalization& normalization,
-                           const Augmentation& augmentation)
-    : LabelledImages({{images.height, images.width}, images.channels, normalization, augmentation}, classes),
+                           const Augmentation& augmentation, ImageSize sample)
+    : LabelledImages({sample != ImageSize{} ? sample : ImageSize{images.height, images.width}, images.channels,
+                      normalization, augmentation},
+                     classes),
       images_(std::move(images)) {
   check_internal(static_cast<int64_t>(images_.pixels.size()) == images_.count() * images_.image_bytes(),
                  "an image set holds one image per label");

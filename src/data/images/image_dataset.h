@@ -65,9 +65,10 @@ class LabelledImages : public Dataset {
 /// Images of one size held in memory.
 class ImageDataset final : public LabelledImages {
  public:
-  /// `images` must be consistent (the readers ensure it); labels are below `classes`.
+  /// `images` must be consistent (the readers ensure it); labels are below `classes`. `sample`: size of a sample; 0:
+  /// that of the images.
   ImageDataset(Images images, int64_t classes, const Normalization& normalization,
-               const Augmentation& augmentation = {});
+               const Augmentation& augmentation = {}, ImageSize sample = {});
 
   int64_t size() const override { return images_.count(); }
   const Images& images() const { return images_; }

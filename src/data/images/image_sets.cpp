@@ -107,8 +107,13 @@ ImageSize read_image_size(const ConfigTable& table) {
 
 }  // namespace
 
+const std::vector<std::string>& image_keys() {
+  static const std::vector<std::string> keys{"image_size"};
+  return keys;
+}
+
 const std::vector<std::string>& augmented_image_keys() {
-  static const std::vector<std::string> keys{"augment", "augmentation"};
+  static const std::vector<std::string> keys{"augment", "augmentation", "image_size"};
   return keys;
 }
 
@@ -131,7 +136,7 @@ void check_image_spec(const DataSpec& spec) {
     if (!set.takes("image_size"))
       fail_user({.where = "data.image_size",
                  .what = value,
-                 .why = spec.name + " is not a set of image files",
+                 .why = spec.name + " is not a set of images",
                  .next = "leave it out"});
     if (height < 1 || width < 1 || height > kMostSide || width > kMostSide)
       fail_user({.where = "data.image_size",
@@ -154,8 +159,12 @@ Augmentation augmentation_of(const DataSpec& spec, const Augmentation& standard,
   return spec.augmentation.value_or(standard);
 }
 
+ImageSize sample_size(const DataSpec& spec, ImageSize standard) {
+  return spec.image_size != ImageSize{} ? spec.image_size : standard;
+}
+
 SampleForm form_of(const DataSpec& spec, ImageSize standard_size, const Augmentation& standard) {
-  const ImageSize size = spec.image_size != ImageSize{} ? spec.image_size : standard_size;
+  const ImageSize size = sample_size(spec, standard_size);
   return {size, 3, imagenet_normalization(), augmentation_of(spec, standard, size)};
 }
 
@@ -166,15 +175,16 @@ TaskData image_task(const DataSpec& spec, ImageSplits splits, int64_t classes, c
   test.keep_first(spec.test_limit);
   TaskData task;
   task.source = title + used_part(train.count(), whole_train, test.count(), whole_test);
-  task.train = std::make_shared<ImageDataset>(std::move(train), classes, normalization, augmentation);
-  task.test = std::make_shared<ImageDataset>(std::move(test), classes, normalization);
+  task.train = std::make_shared<ImageDataset>(std::move(train), classes, normalization, augmentation, spec.image_size);
+  task.test = std::make_shared<ImageDataset>(std::move(test), classes, normalization, Augmentation{}, spec.image_size);
   task.inputs = inputs_of(normalization);
   return task;
 }
 
-SetShape cifar_shape(int64_t classes) {
+SetShape cifar_shape(const DataSpec& spec, int64_t classes) {
+  const ImageSize size = sample_size(spec, {kCifarSide, kCifarSide});
   return {.task = LearningTask::classification,
-          .sample = {3, kCifarSide, kCifarSide},
+          .sample = {3, size.height, size.width},
           .classes = classes,
           .train = kCifarTrain,
           .test = kCifarTest};
@@ -182,7 +192,7 @@ SetShape cifar_shape(int64_t classes) {
 
 SetShape image_files_shape(const DataSpec& spec, ImageSize standard_size, int64_t classes, int64_t train,
                            int64_t test) {
-  const ImageSize size = spec.image_size != ImageSize{} ? spec.image_size : standard_size;
+  const ImageSize size = sample_size(spec, standard_size);
   return {.task = LearningTask::classification,
           .sample = {3, size.height, size.width},
           .classes = classes,
@@ -202,7 +212,7 @@ TaskData open_cifar(const DataSpec& spec, const CifarFormat& format, const Norma
                     const fs::path& folder) {
   return image_task(spec, {read_cifar_train(folder, format), read_cifar_test(folder, format), kCifarTrain, kCifarTest},
                     format.classes, normalization, fmt::format("{}, {}", format.title, folder.string()),
-                    augmentation_of(spec, kPadFourAndFlip, {kCifarSide, kCifarSide}));
+                    augmentation_of(spec, kPadFourAndFlip, sample_size(spec, {kCifarSide, kCifarSide})));
 }
 
 TaskData open_classes(const DataSpec& spec, const std::string& title, const fs::path& root, const fs::path& test_folder,

@@ -16,10 +16,11 @@
 
 namespace trireme {
 
-/// KnownSet::keys for images that are held in memory and augmented, and for image files.
+/// KnownSet::keys for images that are held in memory, for those that are augmented too, and for image files.
+const std::vector<std::string>& image_keys();
 const std::vector<std::string>& augmented_image_keys();
 const std::vector<std::string>& image_file_keys();
-/// KnownSet::read for both.
+/// KnownSet::read for all of them.
 void read_image_keys(const ConfigTable& table, const std::filesystem::path& folder, DataSpec& spec);
 
 /// User errors in the spec's image settings: keys that the set does not accept; numbers out of range.
@@ -28,6 +29,9 @@ void check_image_spec(const DataSpec& spec);
 /// Returns the augmentation that the spec states, else `standard`; none without spec.augment. User error: the stated
 /// augmentation is too large for samples of this size.
 Augmentation augmentation_of(const DataSpec& spec, const Augmentation& standard, ImageSize sample);
+
+/// Returns spec.image_size, or `standard` where it is not stated.
+ImageSize sample_size(const DataSpec& spec, ImageSize standard);
 
 /// Returns the form of samples of spec.image_size, else of `standard_size`, normalised as usual for photographs.
 SampleForm form_of(const DataSpec& spec, ImageSize standard_size, const Augmentation& standard);
@@ -46,7 +50,7 @@ TaskData open_classes(const DataSpec& spec, const std::string& title, const std:
                       const std::filesystem::path& test_folder, const SampleForm& form);
 
 /// KnownSet::shape of CIFAR's sets, and of sets of image files; 0: it depends on the files.
-SetShape cifar_shape(int64_t classes);
+SetShape cifar_shape(const DataSpec& spec, int64_t classes);
 SetShape image_files_shape(const DataSpec& spec, ImageSize standard_size, int64_t classes, int64_t train, int64_t test);
 /// The same for images with masks.
 SetShape masks_shape(const DataSpec& spec, ImageSize standard_size, int64_t classes, int64_t train, int64_t test);

@@ -30,7 +30,7 @@ KnownSet cifar10() {
                .keys = augmented_image_keys(),
                .read = read_image_keys,
                .open = open_cifar10,
-               .shape = [](const DataSpec&) { return cifar_shape(10); }};
+               .shape = [](const DataSpec& spec) { return cifar_shape(spec, 10); }};
   for (int batch = 1; batch <= 5; ++batch)
     set.parts.push_back({{fmt::format("data_batch_{}.bin", batch)}, kBatchBytes});
   set.parts.push_back({{"test_batch.bin"}, kBatchBytes});

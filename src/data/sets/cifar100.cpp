@@ -28,7 +28,7 @@ KnownSet cifar100() {
           .keys = augmented_image_keys(),
           .read = read_image_keys,
           .open = open_cifar100,
-          .shape = [](const DataSpec&) { return cifar_shape(100); }};
+          .shape = [](const DataSpec& spec) { return cifar_shape(spec, 100); }};
 }
 
 }  // namespace trireme::sets

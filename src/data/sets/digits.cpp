@@ -22,6 +22,8 @@ KnownSet digits() {
           .description = "digits drawn by trireme, 28x28 grey, 60,000 + 10,000",
           .task = LearningTask::classification,
           .origin = DataOrigin::generated,
+          .keys = image_keys(),
+          .read = read_image_keys,
           .open = [](const DataSpec& spec, const KnownSet&, const std::filesystem::path&) {
             return open_digits(spec, "");
           }};

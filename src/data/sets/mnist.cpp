@@ -9,7 +9,7 @@
 namespace trireme::sets {
 namespace {
 
-constexpr int64_t kMnistClasses = 10;
+constexpr int64_t kMnistClasses = 10, kMnistSide = 28;
 
 DownloadSource mnist_file(const std::string& name, int64_t size, const std::string& sha256) {
   return {name,
@@ -66,11 +66,14 @@ KnownSet mnist() {
                                  "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
                       mnist_file("t10k-labels-idx1-ubyte.gz", 4542,
                                  "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6")},
+          .keys = image_keys(),
+          .read = read_image_keys,
           .open = open_mnist,
           .stand_in = open_digits,
-          .shape = [](const DataSpec&) {
+          .shape = [](const DataSpec& spec) {
+            const ImageSize size = sample_size(spec, {kMnistSide, kMnistSide});
             return SetShape{.task = LearningTask::classification,
-                            .sample = {1, 28, 28},
+                            .sample = {1, size.height, size.width},
                             .classes = kMnistClasses,
                             .train = 60'000,
                             .test = 10'000};
