@@ -7,7 +7,9 @@
 #include <tuple>
 #include <utility>
 
+#include "base/cores.h"
 #include "base/infinity.h"
+#include "base/threads.h"
 #include "plan/cluster_file.h"
 #include "plan/strategy.h"
 #include "planner/asa.h"
@@ -20,6 +22,7 @@ namespace {
 
 constexpr size_t kMostSimulated = 12;
 constexpr size_t kMostVaried = 3;
+constexpr size_t kMostAtOnce = 8;  // simulations: each may take hundreds of MB
 constexpr int kRungsPerDoubling = 4;
 constexpr double kTimeShare = 1.0 / 3;  // of the remaining time that one of several searches may use
 
@@ -69,7 +72,8 @@ class PlanSearch {
         tolerance_(options.tolerance),
         micro_batches_(options.micro_batches),
         deadline_(options.limit),
-        thorough_(options.thorough) {
+        thorough_(options.thorough),
+        named_(named_plans()) {
     for (const Device& device : source_.cluster.devices) {
       largest_ = std::max(largest_, device.memory);
       limited_ = limited_ || device.memory > 0;
@@ -252,18 +256,21 @@ class PlanSearch {
     request.space.shardings.assign(kOptimizerShardings.begin(), kOptimizerShardings.end());
   }
 
-  /// Returns the usual plans that suit these devices. The answer must not be slower than any of them that fits.
-  std::vector<Plan> usual_plans(const PlanRequest& request) const {
+  /// The named plans that suit these devices and this model.
+  std::vector<Plan> named_plans() const {
     std::vector<Plan> plans;
-    for (const std::string& name : strategies_to_beat()) {
-      try {
+    for (const std::string& name : strategies_to_beat()) try {
         plans.push_back(make_plan(name, experiment_, model_, source_));
       } catch (const Error&) {
         continue;  // not for this number of devices, or not for this model
       }
-    }
-    if (const auto plan = plan_hybrid_static(request)) plans.push_back(plan->plan);
-    if (const auto plan = plan_asa(request)) plans.push_back(plan->plan);
+    return plans;
+  }
+
+  /// Returns the usual plans that suit these devices. The answer must not be slower than any of them that fits.
+  std::vector<Plan> usual_plans(const PlanRequest& request) const {
+    std::vector<Plan> plans = named_;
+    for (RatedPlan& rated : plan_hybrid_static_and_asa(request)) plans.push_back(std::move(rated.plan));
     if (!micro_batches_.empty())
       std::erase_if(plans, [&](const Plan& plan) {
         return std::find(micro_batches_.begin(), micro_batches_.end(), plan.micro_batches) == micro_batches_.end();
@@ -307,33 +314,59 @@ class PlanSearch {
                      [&](size_t a, size_t b) { return pool_[a].simulated < pool_[b].simulated; });
     const size_t most = !thorough_ && tolerance_ > 0 ? 1 : kMostVaried;
     if (found.size() > most) found.resize(most);
+    std::vector<Finalist> variants;
     for (const size_t i : found)
       for (const Plan& plan : variants_of(pool_[i].rated.plan)) try {
           validate(plan, model_, experiment_.batch, "a variant");
-          if (!formula.unknown(plan) && has_time()) add({plan, formula.predict(plan), 0});
+          if (formula.unknown(plan)) continue;
+          Finalist variant = finalist_of({plan, formula.predict(plan), 0});
+          if (!place_in(pool_, variant) && !place_in(variants, variant)) variants.push_back(std::move(variant));
         } catch (const Error& error) {
           if (error.blame() != Blame::user) throw;  // the variant is invalid for this model or these micro-batches
         }
+    add_all(std::move(variants));
+  }
+
+  /// Simulates several at a time where that disturbs no measurement: of described devices.
+  void add_all(std::vector<Finalist> finalists) {
+    const size_t at_once = source_.cluster.kinds.empty() ? 1 : std::min<size_t>(usable_cores().size(), kMostAtOnce);
+    for (size_t begin = 0; begin < finalists.size() && has_time(); begin += at_once) {
+      const size_t end = std::min(finalists.size(), begin + at_once);
+      std::vector<const CostSource*> sources;
+      for (size_t i = begin; i < end; ++i) sources.push_back(&source_of(finalists[i].rated.plan));
+      const auto simulate_one = [&](int i) { simulate(finalists[begin + size_t(i)], *sources[size_t(i)]); };
+      if (end - begin == 1) simulate_one(0);
+      else run_threads(int(end - begin), "simulation", simulate_one, [](const std::string&) {});
+      for (size_t i = begin; i < end; ++i) pool_.push_back(std::move(finalists[i]));
+    }
+  }
+
+  /// The place of an equal plan in the list; nullopt: it is not in it.
+  static std::optional<size_t> place_in(const std::vector<Finalist>& list, const Finalist& finalist) {
+    for (size_t i = 0; i < list.size(); ++i)
+      if (is_same(list[i].rated.plan, finalist.rated.plan)) return i;
+    return std::nullopt;
+  }
+
+  Finalist finalist_of(RatedPlan rated) const {
+    note_devices(rated.plan);
+    rated.objective = objective_of(rated.prediction, objective_);
+    return Finalist{.rated = std::move(rated)};
   }
 
   /// Adds a plan to the pool, unless it is in it. Returns its place there.
   size_t add(RatedPlan rated) {
-    note_devices(rated.plan);
-    for (size_t i = 0; i < pool_.size(); ++i)
-      if (is_same(pool_[i].rated.plan, rated.plan)) return i;
-    rated.objective = objective_of(rated.prediction, objective_);
-    Finalist finalist{.rated = std::move(rated)};
-    simulate(finalist);
+    Finalist finalist = finalist_of(std::move(rated));
+    if (const std::optional<size_t> place = place_in(pool_, finalist)) return *place;
+    simulate(finalist, source_of(finalist.rated.plan));
     pool_.push_back(std::move(finalist));
     return pool_.size() - 1;
   }
 
-  void simulate(Finalist& finalist) const {
-    const Plan& plan = finalist.rated.plan;
-    const ProgramPrediction prediction = predict_program(
-        experiment_, model_, plan,
-        source_of_(plan.cluster_devices.empty() ? device_numbers(0, plan.devices) : plan.cluster_devices),
-        {.timeline = false, .drawing = false});
+  /// Thread-safe.
+  void simulate(Finalist& finalist, const CostSource& source) const {
+    const ProgramPrediction prediction =
+        predict_program(experiment_, model_, finalist.rated.plan, source, {.timeline = false, .drawing = false});
     const RunResult& row = prediction.row;
     finalist.simulated = row.step_seconds->median;
     finalist.peak_memory = row.predicted->peak_memory.value_or(0);
@@ -342,6 +375,10 @@ class PlanSearch {
     finalist.fits_simulated = row.status != RunStatus::does_not_fit;
     finalist.misfit = row.reason;
     finalist.is_measured = source_.cluster.kinds.empty();
+  }
+
+  const CostSource& source_of(const Plan& plan) const {
+    return source_of_(plan.cluster_devices.empty() ? device_numbers(0, plan.devices) : plan.cluster_devices);
   }
 
   /// The plan uses the first devices of the order. Stores their numbers in the plan, unless they are the cluster's
@@ -361,12 +398,13 @@ class PlanSearch {
   const std::vector<int> micro_batches_;  // to search; empty: the usual ones
   const Deadline deadline_;
   bool thorough_;
-  int64_t largest_ = 0;     // bytes of the largest device that has a limit
-  bool limited_ = false;    // some device has a limit
-  double bound_ = 0;        // lower bound of the last search on a rung that found a plan
-  bool has_own_ = false;    // answer_ is that of the own rung
-  bool divides_ = false;    // optimizer sharding is part of the space
-  bool has_least_ = false;  // add_least() was called
+  const std::vector<Plan> named_;  // they do not depend on a memory limit
+  int64_t largest_ = 0;            // bytes of the largest device that has a limit
+  bool limited_ = false;           // some device has a limit
+  double bound_ = 0;               // lower bound of the last search on a rung that found a plan
+  bool has_own_ = false;           // answer_ is that of the own rung
+  bool divides_ = false;           // optimizer sharding is part of the space
+  bool has_least_ = false;         // add_least() was called
   PlanAnswer answer_;
   std::vector<Finalist> pool_;
 };

@@ -142,13 +142,21 @@ std::optional<RatedPlan> best_uniform(const Asa& asa) {
 
 }  // namespace
 
-std::optional<RatedPlan> plan_asa(const PlanRequest& request) {
+std::vector<RatedPlan> plan_hybrid_static_and_asa(const PlanRequest& request) {
   const Asa asa(request);
-  std::optional<RatedPlan> uniform = best_uniform(asa);
-  if (!uniform) return {};
-  RatedPlan plan = asa.adapt(std::move(*uniform));
-  if (!plan.prediction.fits()) return {};
-  return plan;
+  std::vector<RatedPlan> plans;
+  const std::optional<RatedPlan> uniform = best_uniform(asa);
+  if (!uniform) return plans;
+  if (uniform->prediction.fits()) plans.push_back(*uniform);
+  RatedPlan adapted = asa.adapt(*uniform);
+  if (adapted.prediction.fits()) plans.push_back(std::move(adapted));
+  return plans;
+}
+
+std::optional<RatedPlan> plan_asa(const PlanRequest& request) {
+  for (RatedPlan& plan : plan_hybrid_static_and_asa(request))
+    if (plan.plan.name == kAsa.name) return std::move(plan);
+  return {};
 }
 
 std::optional<RatedPlan> plan_hybrid_static(const PlanRequest& request) {

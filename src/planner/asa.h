@@ -7,6 +7,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "planner/exact/find_plan.h"
 
@@ -23,5 +24,8 @@ std::optional<RatedPlan> plan_asa(const PlanRequest& request);
 /// Returns the fastest plan in which all layers have the same data and tensor degrees over all devices
 /// ("hybrid-static"; pure data and pure tensor parallelism are included). Returns nullopt if none fits.
 std::optional<RatedPlan> plan_hybrid_static(const PlanRequest& request);
+
+/// Returns both, those that fit: sooner than each alone.
+std::vector<RatedPlan> plan_hybrid_static_and_asa(const PlanRequest& request);
 
 }  // namespace trireme

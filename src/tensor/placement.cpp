@@ -77,6 +77,9 @@ Box relative_to(const Box& inner, const Box& outer) {
 }
 
 int Mesh::index_of(int worker) const {
+  // Mostly the workers are consecutive numbers, and there may be thousands of them.
+  const int64_t guess = workers.empty() ? -1 : int64_t{worker} - workers.front();
+  if (guess >= 0 && guess < int64_t(workers.size()) && workers[size_t(guess)] == worker) return int(guess);
   const auto place = std::find(workers.begin(), workers.end(), worker);
   return place == workers.end() ? -1 : static_cast<int>(place - workers.begin());
 }

@@ -37,8 +37,12 @@ class DestinationPlan {
     is_holder_ = mesh.index_of(destination) >= 0;
     const int data_index = to.mesh.data_index(destination);
     const int tensor_index = to.mesh.tensor_index(destination);
-    data_ = indices_to_read(from.data, mesh.data, to.data, to.mesh.data, is_holder_ ? mesh.data_index(destination) : -1,
-                            data_index, index);
+    // Divided alike over the data axis, a region lies in one shard. There may be thousands of them.
+    const bool divided_alike =
+        from.data.is_shard() && from.data == to.data && mesh.data == to.mesh.data && mesh.shares == to.mesh.shares;
+    data_ = divided_alike ? std::vector{data_index}
+                          : indices_to_read(from.data, mesh.data, to.data, to.mesh.data,
+                                            is_holder_ ? mesh.data_index(destination) : -1, data_index, index);
     // If the data axis is replicated too, both choices vary over the destinations, so that all replicas are read from.
     const int spread = from.data.is_replicate() ? index / mesh.data : index;
     tensor_ = indices_to_read(from.tensor, mesh.tensor, to.tensor, to.mesh.tensor,

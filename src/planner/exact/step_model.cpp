@@ -164,11 +164,11 @@ std::optional<std::string> StepModel::unknown(const Plan& plan) const {
     next = workers.back() + 1;
   }
   int stage = 0;
+  const bool may_recompute = recomputes(plan, facts_);
   for (NodeId node = facts_.first_layer(); node < facts_.end(); ++node) {
     const LayerPlan& layer = plan.layers[size_t(node)];
     if (layer.stage < stage) return "stages that are not runs of layers";
-    if (recomputes(plan, facts_) && layer.recompute != facts_.recompute_labels()[size_t(node)])
-      return "custom recompute labels";
+    if (may_recompute && layer.recompute != facts_.recompute_labels()[size_t(node)]) return "custom recompute labels";
     stage = layer.stage;
   }
   return {};
