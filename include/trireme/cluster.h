@@ -37,7 +37,8 @@ struct DeviceKind {
   int64_t memory = 0;                         ///< bytes
   /// Of these, what the driver, libraries and their buffers take, and not tensors.
   int64_t reserved = 0;
-  /// Bytes that the allocator holds beside those of tensors, as a share of these: rounding and fragments.
+  /// Bytes that the allocator holds beside those of tensors, as a share of the tensors that come and go within a step
+  /// (activations and buffers): rounding and fragments.
   double allocator_overhead = 0;
   double launch = 0;  ///< seconds of the host per operator: the device runs operators no faster than the host asks
   /// Seconds of the device per operator, beside its work. Not set: as `launch`, which is then added to every operator.
@@ -46,12 +47,13 @@ struct DeviceKind {
   double fused_attention = 0;
   std::string source;
 
-  /// Bytes of the device that tensors of this size take, with the allocator's overhead `overhead` times.
-  int64_t taken_by(int64_t tensors, double overhead = 1) const {
-    return reserved + tensors + int64_t(overhead * allocator_overhead * double(tensors));
+  /// Bytes that tensors take, of which `changing` come and go within a step, with the allocator's overhead `overhead`
+  /// times.
+  int64_t taken_by(int64_t tensors, int64_t changing, double overhead = 1) const {
+    return tensors + int64_t(overhead * allocator_overhead * double(changing));
   }
-  /// Bytes of tensors for which the device has room: Device::memory.
-  int64_t for_tensors() const { return int64_t(double(memory - reserved) / (1 + allocator_overhead)); }
+  /// Bytes for tensors and the allocator's overhead: Device::memory.
+  int64_t for_tensors() const { return memory - reserved; }
 };
 
 /// A connection. Transfers in opposite directions do not slow each other down.

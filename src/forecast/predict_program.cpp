@@ -80,10 +80,14 @@ const DeviceKind* kind_of(const CostSource& source, int rank) {
   return cluster.kinds.empty() ? nullptr : &cluster.kinds[size_t(cluster.devices[size_t(rank)].kind)];
 }
 
-/// What tensors of this size take on the device, in words, where that is more than the tensors.
-std::string beside_tensors(const DeviceKind& kind, int64_t tensors) {
-  std::string text =
-      fmt::format(" and {} for the allocator", format_bytes(kind.taken_by(tensors) - kind.taken_by(tensors, 0)));
+/// Bytes of tensors that come and go within a step, at the peak.
+int64_t changing_at_peak(const MemoryUse& use) {
+  return use.at_peak[size_t(MemoryCategory::activations)] + use.at_peak[size_t(MemoryCategory::buffers)];
+}
+
+/// What is taken of the device beside tensors, in words.
+std::string beside_tensors(const DeviceKind& kind, const MemoryUse& use) {
+  std::string text = fmt::format(" and {} for the allocator", format_bytes(kind.taken_by(0, changing_at_peak(use))));
   if (kind.reserved > 0) text += fmt::format(", {} for driver and libraries", format_bytes(kind.reserved));
   return text;
 }
@@ -104,10 +108,13 @@ void fill_memory(const RunSpec& experiment, const Model& model, const Plan& plan
   int64_t peak = 0;
   size_t tightest = 0;
   for (size_t i = 0; i < ranks.size(); ++i) {
+    const MemoryUse& use = row.memory[i];
+    const DeviceKind* kind = kind_of(source, ranks[i]);
     const MemoryNeed need{.device = device_number(plan, source, ranks[i]),
-                          .peak = row.memory[i].peak,
+                          .tensors = use.peak,
+                          .peak = kind ? kind->taken_by(use.peak, changing_at_peak(use)) : use.peak,
                           .limit = source.cluster.devices[size_t(ranks[i])].memory};
-    peak = std::max(peak, need.peak);
+    peak = std::max(peak, use.peak);
     if (i == 0 || need.share() > prediction.tightest.share()) {
       prediction.tightest = need;
       tightest = i;
@@ -117,21 +124,23 @@ void fill_memory(const RunSpec& experiment, const Model& model, const Plan& plan
   row.predicted->peak_memory = peak;
   const MemoryNeed& need = prediction.tightest;
   const DeviceKind* kind = kind_of(source, ranks[tightest]);
-  const bool has_overhead = kind && kind->taken_by(need.peak) > need.peak;
-  if (has_overhead)
-    row.predicted->device_memory =
-        MemoryRange{kind->taken_by(need.peak, 0), kind->taken_by(need.peak), kind->taken_by(need.peak, 2)};
+  const MemoryUse& use = row.memory[tightest];
+  const auto taken = [&](double overhead) {
+    return kind->reserved + kind->taken_by(use.peak, changing_at_peak(use), overhead);
+  };
+  const bool has_overhead = kind && taken(1) > use.peak;
+  if (has_overhead) row.predicted->device_memory = MemoryRange{taken(0), taken(1), taken(2)};
   if (need.missing() == 0) {
     prediction.lacks_most = need;
     return;
   }
   MemoryUse at_peak;
-  at_peak.current = row.memory[tightest].at_peak;
+  at_peak.current = use.at_peak;
   row.status = RunStatus::does_not_fit;
-  row.reason = fmt::format("device {} needs {}, it has {}: {}{}", need.device,
-                           format_bytes(has_overhead ? kind->taken_by(need.peak) : need.peak),
-                           format_bytes(has_overhead ? kind->memory : need.limit), describe_memory(at_peak),
-                           has_overhead ? beside_tensors(*kind, need.peak) : "");
+  row.reason =
+      fmt::format("device {} needs {}, it has {}: {}{}", need.device, format_bytes(has_overhead ? taken(1) : need.peak),
+                  format_bytes(has_overhead ? kind->memory : need.limit), describe_memory(at_peak),
+                  has_overhead ? beside_tensors(*kind, use) : "");
 }
 
 }  // namespace

@@ -21,9 +21,10 @@ struct PredictionOptions {
 
 /// What a plan needs of a device's memory.
 struct MemoryNeed {
-  int device = 0;     ///< number in the described cluster; without one, the worker's
-  int64_t peak = 0;   ///< bytes, counted from the plan's program (cost/memory.h)
-  int64_t limit = 0;  ///< bytes that the device has; 0: no limit
+  int device = 0;       ///< number in the described cluster; without one, the worker's
+  int64_t tensors = 0;  ///< bytes, counted from the plan's program (cost/memory.h)
+  int64_t peak = 0;     ///< these, and on a described device what their allocator holds beside them
+  int64_t limit = 0;    ///< bytes that the device has for them; 0: no limit
 
   double share() const { return limit > 0 ? double(peak) / double(limit) : 0; }
   int64_t missing() const { return limit > 0 && peak > limit ? peak - limit : 0; }

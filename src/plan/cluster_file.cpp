@@ -116,7 +116,7 @@ DeviceKind read_kind(const ConfigTable& device, const std::string& name) {
                 "1 to 3 GB are usual");
   kind.allocator_overhead = device.get_double("allocator_overhead", 0);
   if (!(kind.allocator_overhead >= 0 && kind.allocator_overhead <= 1))
-    device.fail("allocator_overhead", "it must be from 0 to 1", "0.05 is usual");
+    device.fail("allocator_overhead", "it must be from 0 to 1", "0.2 is usual");
   kind.memory_bandwidth = speed(device, "memory_bandwidth", device.get_bandwidth("memory_bandwidth", 0));
   kind.memory_efficiency = share(device, "memory_efficiency", 1);
   kind.launch = latency(device, "launch");

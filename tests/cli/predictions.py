@@ -406,6 +406,27 @@ link = { bandwidth = "10 GB/s", latency = "5 us" }
             seconds.append(row["step_seconds"]["median"])
         self.assertEqual(seconds, sorted(seconds, reverse=True))
 
+    def test_an_allocator_takes_a_share_of_what_comes_and_goes(self):
+        def described(memory):
+            self.write("a.toml", CLUSTER.replace('"MEMORY"', f'"{memory} B"\nreserved = "1 KiB"\nallocator_overhead = 0.25'))
+            self.trireme("simulate", "e.toml", "--cluster", "a.toml", "--devices", "1", "--strategies", "single", "--json", "s.json")
+            return self.json("s.json")["rows"][0]
+        row = described(1 << 30)
+        memory, taken = row["memory_bytes"][0], row["predicted"]["device_memory"]
+        changing = memory["activations"] + memory["buffers"]
+        self.assertGreater(changing, 0)
+        self.assertEqual(memory["peak"], changing + memory["weights"] + memory["gradients"] + memory["optimizer"])
+        for name, times in (("low_bytes", 0), ("expected_bytes", 1), ("high_bytes", 2)):
+            self.assertEqual(taken[name], 1024 + memory["peak"] + int(times * 0.25 * changing), name)
+        self.assertEqual(described(taken["expected_bytes"])["status"], "ok")
+        short = described(taken["expected_bytes"] - 1)
+        self.assertEqual(short["status"], "does not fit")
+        self.assertIn("for the allocator, 1.00 KiB for driver and libraries", short["reason"])
+        fits, _ = self.trireme("plan", "best", "e.toml", "--cluster", "a.toml", "--devices", "1")
+        self.write("best.json", fits)
+        self.trireme("simulate", "e.toml", "--cluster", "a.toml", "--strategies", "best.json", "--json", "s.json")
+        self.assertEqual(self.json("s.json")["rows"][0]["status"], "ok")
+
     def test_a_plan_of_least_memory_and_none_that_fits(self):
         def fullest(objective):
             _, err = self.trireme("plan", "best", "e.toml", "--objective", objective, "--cluster", "c.toml", "--devices", "4", "--explain")

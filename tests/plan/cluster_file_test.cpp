@@ -192,17 +192,17 @@ TEST_F(ClusterFile, ReadsWhatDescribesADeviceMoreClosely) {
   expect_refused(kTwoNodes, "description", "nccl_collectives = 1\ndescription", {"nccl_collectives"});
 }
 
-/// Tensors, 5 % for their allocator, and 2 GiB for the driver fill the 16 GiB.
+/// Tensors, a fifth of those that come and go for their allocator, and 2 GiB for the driver fill the 16 GiB.
 TEST_F(ClusterFile, MemoryForTensors) {
   const Cluster usual = read(kTwoNodes);
-  EXPECT_EQ(usual.kinds[0].taken_by(1000), 1000);
-  const Cluster cluster = read(changed(kTwoNodes, "memory = \"16 GiB\"",
-                                       "memory = \"16 GiB\"\nreserved = \"2 GiB\"\nallocator_overhead = 0.05"));
+  EXPECT_EQ(usual.kinds[0].taken_by(1000, 400), 1000);
+  const Cluster cluster = read(
+      changed(kTwoNodes, "memory = \"16 GiB\"", "memory = \"16 GiB\"\nreserved = \"2 GiB\"\nallocator_overhead = 0.2"));
   const int64_t gibi = int64_t{1} << 30, tensors = cluster.devices[0].memory;
-  EXPECT_NEAR(double(tensors), 14.0 / 1.05 * double(gibi), 1);
-  EXPECT_NEAR(double(cluster.kinds[0].taken_by(tensors)), 16.0 * double(gibi), 2);
-  EXPECT_NEAR(double(cluster.kinds[0].taken_by(tensors, 0)), 2.0 * double(gibi) + double(tensors), 2);
-  EXPECT_NEAR(double(cluster.kinds[0].taken_by(tensors, 2)), 2.0 * double(gibi) + 1.1 * double(tensors), 2);
+  EXPECT_EQ(tensors, 14 * gibi);
+  EXPECT_EQ(cluster.kinds[0].taken_by(12 * gibi, 10 * gibi), tensors);
+  EXPECT_EQ(cluster.kinds[0].taken_by(12 * gibi, 10 * gibi, 0), 12 * gibi);
+  EXPECT_EQ(cluster.kinds[0].taken_by(12 * gibi, 10 * gibi, 2), 16 * gibi);
   expect_refused(kTwoNodes, "memory = \"16 GiB\"", "memory = \"16 GiB\"\nreserved = \"16 GiB\"",
                  {"device.V100.reserved", "nothing", "16.0 GiB"});
   expect_refused(kTwoNodes, "memory = \"16 GiB\"", "memory = \"16 GiB\"\nallocator_overhead = 5",

@@ -19,7 +19,7 @@ struct CoreTimes {
 /// Measures the core on which a thread computes, beside the thread's own work. Belongs to one thread.
 class CoreSpeed {
  public:
-  /// The piece of work takes about 0.06 ms, and is due every `interval` seconds.
+  /// The piece of work takes about 0.04 ms, and is due every `interval` seconds.
   explicit CoreSpeed(double interval = 0.02) : interval_(interval) {}
 
   /// Does the piece of work if it is due. Returns true if it did. `now`: steady_seconds().

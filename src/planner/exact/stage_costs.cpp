@@ -61,6 +61,9 @@ StageCosts::StageCosts(const ModelFacts& facts, const StageSettings& settings, D
   for (int i = span.first; i < span.first + span.count; ++i) {
     const auto memory = double(cluster_.devices[size_t(i)].memory);
     if (memory > 0) memory_limit_ = memory_limit_ == 0 ? memory : std::min(memory_limit_, memory);
+    const auto kind = size_t(cluster_.devices[size_t(i)].kind);  // -1, or of devices that are not described
+    if (kind < cluster_.kinds.size())
+      activation_room_ = std::max(activation_room_, 1 + cluster_.kinds[kind].allocator_overhead);
   }
 }
 
@@ -154,8 +157,8 @@ StageTerms StageCosts::own(NodeId node, const Candidate& candidate, const std::v
   terms.communication += communication_seconds(node, candidate);
   const LayerMemory memory =
       facts_.request().costs.memory(node, *candidate.option, candidate.tensor, degree(candidate.tensor).samples);
-  terms.kept += double(memory.saved) + (layer.output_kept ? double(memory.output) : 0);
-  terms.workspace = double(std::max(memory.forward_workspace, memory.backward_workspace));
+  terms.kept += activation_room_ * (double(memory.saved) + (layer.output_kept ? double(memory.output) : 0));
+  terms.workspace = activation_room_ * double(std::max(memory.forward_workspace, memory.backward_workspace));
   return terms;
 }
 
@@ -236,7 +239,7 @@ double StageCosts::region(NodeId value, int tensor, const Placement& placement) 
 void StageCosts::add_entering(NodeId node, size_t i, double bytes, bool outside, StageTerms& terms) const {
   const LayerFacts& layer = facts_.layer(node);
   const bool own_run = facts_.model().node(node).inputs[i] >= layer.run;
-  if (layer.first_in_run[i] || (outside && own_run)) terms.enters += bytes;
+  if (layer.first_in_run[i] || (outside && own_run)) terms.enters += activation_room_ * bytes;
 }
 
 StageTerms StageCosts::from_layer(NodeId node, size_t i, const Candidate& candidate, const StageLayout& made) const {
@@ -252,7 +255,7 @@ StageTerms StageCosts::from_layer(NodeId node, size_t i, const Candidate& candid
     terms.communication +=
         redistribution_costs_.seconds({candidate.tensor, option.input_gradients[i]}, gradient, bytes);
   const double here = region(value, candidate.tensor, wanted.placement);
-  if (layer.copy_kept[i] && !(made == wanted)) terms.kept = here;
+  if (layer.copy_kept[i] && !(made == wanted)) terms.kept = activation_room_ * here;
   add_entering(node, i, here, false, terms);
   return terms;
 }
@@ -263,7 +266,7 @@ StageTerms StageCosts::from_outside(NodeId node, size_t i, const Candidate& cand
   const NodeId value = facts_.model().node(node).inputs[i];
   const Placement& wanted = candidate.option->inputs[i];
   const double here = region(value, candidate.tensor, wanted);
-  if (layer.copy_kept[i]) terms.kept = here;
+  if (layer.copy_kept[i]) terms.kept = activation_room_ * here;
   add_entering(node, i, here, true, terms);
   if (value < facts_.first_layer()) return terms;
   terms.communication = entry_.latency + here * entry_.seconds_per_byte;

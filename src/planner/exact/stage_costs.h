@@ -114,7 +114,8 @@ class StageCosts {
   LinkCost entry_, exit_;
   const int most_tensor_;  ///< of candidates
   double memory_limit_ = 0;
-  mutable std::map<int, Degree> degrees_;                     // by tensor degree
+  double activation_room_ = 1;             // bytes that the allocator takes for a byte that comes and goes (DeviceKind)
+  mutable std::map<int, Degree> degrees_;  // by tensor degree
   mutable std::map<int, std::vector<Candidate>> candidates_;  // by layer class
   mutable std::map<std::tuple<NodeId, const ShardingOption*, std::vector<bool>>, StageTerms> own_;
 };
