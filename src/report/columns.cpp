@@ -233,12 +233,7 @@ void add_device_memory(const ExperimentResult& result, Builder& table) {
 }
 
 void add_money(const ExperimentResult& result, Builder& table) {
-  const auto amount = [](const std::optional<double>& price) -> std::string {
-    if (!price) return "";
-    if (!(*price > 0 && *price < 1)) return significant(*price);
-    // An epoch may cost a hundredth of a cent.
-    return fmt::format("{:.{}f}", *price, 2 - int(std::floor(std::log10(*price))));
-  };
+  const auto amount = [](const std::optional<double>& price) { return price ? money_text(*price) : ""; };
   table.add("price of an epoch", result.currency, [&](const RunResult& row) { return amount(row.price_per_epoch); });
   table.add("price to target", result.currency, [&](const RunResult& row) { return amount(row.price_to_target); });
 }

@@ -70,7 +70,7 @@ size_t boxes_of(const json& schedule) {
 
 std::string times_of_row(const ExperimentResult& result, const RunResult& row) {
   if (!result.simulated.empty()) return "simulated";
-  return clock_of(row) == ReplicaReport().clock ? "measured" : "modelled";
+  return is_in_real_time(row) ? "measured" : "modelled";
 }
 
 /// Returns the names and scales of the metrics in the chart: those of the evaluations except single classes, the main

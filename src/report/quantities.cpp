@@ -16,6 +16,11 @@ std::string significant(double value) {
   return fmt::format("{:.{}f}", value, decimals);
 }
 
+std::string money_text(double amount) {
+  if (!(amount > 0 && amount < 1)) return significant(amount);
+  return fmt::format("{:.{}f}", amount, 2 - int(std::floor(std::log10(amount))));
+}
+
 std::string percent(double share) { return std::isfinite(share) ? fmt::format("{:.1f}", 100 * share) : "not finite"; }
 
 std::string in_unit(double value, const Scale& scale) {

@@ -32,6 +32,7 @@ Scale scale_for(const Scale (&scales)[n], double largest) {
 }
 
 std::string significant(double value);                  ///< "0.12", "9.99", "10.0", "1234", "not finite"
+std::string money_text(double amount);                  ///< "12.3", "0.0000123": an epoch may cost that little
 std::string percent(double share);                      ///< "98.7"
 std::string in_unit(double value, const Scale& scale);  ///< "9.2 ms" from seconds
 std::string time_text(double seconds);                  ///< in the unit that suits it: "9.2 ms"

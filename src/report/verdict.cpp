@@ -18,8 +18,6 @@ namespace {
 
 constexpr const char* kMeasureAgainIdle = "measure again on an idle machine, and trust what both runs show";
 
-bool is_real(const RunResult& row) { return clock_of(row) == ReplicaReport().clock; }
-
 /// Returns true if the row's times can be compared with those of others.
 bool is_fair(const RunResult& row) { return row.status == RunStatus::ok && !row.oversubscribed; }
 
@@ -162,7 +160,7 @@ struct Evidence {
 Evidence evidence_of(const Verdict& verdict, const std::vector<const RunResult*>& decisive) {
   Evidence evidence;
   const RowPace first = *verdict.pace(*decisive.front()), last = *verdict.pace(*decisive.back());
-  if (decisive.size() < 2 || !is_real(*decisive.front())) return evidence;
+  if (decisive.size() < 2 || !is_in_real_time(*decisive.front())) return evidence;
   if (!has_spread(first) && !has_spread(last)) {
     evidence.doubts.emplace_back("each row ran once, so no spread is known");
     evidence.advice = measure_again(decisive);
@@ -268,11 +266,11 @@ std::optional<RowPace> Verdict::pace(const RunResult& row) const {
   RowPace pace{*median, *median, *median};
   // Modelled and simulated times have no spread, because a second run takes the same time. The steps of replicas differ
   // because only some of them exchange; this is not the spread of epochs.
-  if (measured && is_real(row) && !row.replicas && row.step_seconds && row.step_seconds->median > 0) {
+  if (measured && is_in_real_time(row) && !row.replicas && row.step_seconds && row.step_seconds->median > 0) {
     pace.low *= row.step_seconds->p10 / row.step_seconds->median;
     pace.high *= row.step_seconds->p90 / row.step_seconds->median;
   }
-  if (measured && is_real(row))
+  if (measured && is_in_real_time(row))
     for (const RepeatReport& run : row.repeats) {
       const double seconds = by_epochs ? run.epoch_seconds : run.step_seconds.median;
       pace.low = std::min(pace.low, seconds);
@@ -339,7 +337,7 @@ std::vector<std::string> doubts(const ExperimentResult& result) {
   if (!result.simulated.empty()) return clauses;
   std::vector<const RunResult*> rows;
   for (const RunResult& row : result.rows)
-    if (is_fair(row) && is_real(row)) rows.push_back(&row);
+    if (is_fair(row) && is_in_real_time(row)) rows.push_back(&row);
   std::string few;  // of several rows evidence_of() says it
   if (const int64_t steps = rows.size() == 1 ? steps_of(*rows.front()) : 0; steps > 0 && steps < kFewSteps) {
     const std::string longer = rows.front()->replicas ? "" : fmt::format(" (--steps {} or more)", kFewSteps);

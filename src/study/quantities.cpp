@@ -184,6 +184,7 @@ std::vector<double> numbers_of(std::string_view name, const StudyRows& rows, siz
 
 std::string number_text(double value, const QuantityScale& scale) {
   const double scaled = value / scale.size;
+  if (scale.is_money) return money_text(scaled);
   if (scale.whole && std::isfinite(scaled)) return fmt::format("{:.0f}", scaled);
   return scale.unit == "%" && std::isfinite(scaled) ? fmt::format("{:.1f}", scaled) : significant(scaled);
 }
@@ -194,6 +195,11 @@ std::vector<std::string> quantity_names() {
   std::vector<std::string> names;
   for (const Quantity& quantity : kQuantities) names.emplace_back(quantity.name);
   return names;
+}
+
+std::string_view time_with_price(std::string_view name) {
+  if (name == "price of an epoch") return "time per epoch";
+  return name == "price to target" ? "time to target" : "";
 }
 
 std::optional<double> quantity_of(std::string_view name, const StudyRows& rows, size_t row) {
@@ -216,7 +222,7 @@ QuantityScale scale_of(std::string_view name, const StudyRows& rows, double larg
     case Kind::bytes: return of(scale_for(kBytes, largest));
     case Kind::share: return {"%", 0.01};
     case Kind::factor: return {"x", 1};
-    case Kind::money: return {rows.result.currency, 1};
+    case Kind::money: return {rows.result.currency, 1, false, true};
     case Kind::count: return {"", 1, true};
     case Kind::metric:
     case Kind::metric_difference: {

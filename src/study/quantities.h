@@ -26,6 +26,9 @@ struct StudyRows {
 /// Names of all quantities, in the order of docs/studies.md.
 std::vector<std::string> quantity_names();
 
+/// Returns the time whose price the quantity is: "time per epoch" of "price of an epoch". Empty: it is no price.
+std::string_view time_with_price(std::string_view name);
+
 /// Returns the number of a row, the mean over its seeds, or nullopt if it was not measured with each of them: seconds,
 /// bytes, shares, money, counts. Numbers that compare with another row compare rows of one seed. Unknown names are
 /// internal errors.
@@ -39,6 +42,7 @@ struct QuantityScale {
   std::string unit;  ///< "ms", "%"; may be empty
   double size = 1;   ///< in the quantity's own unit
   bool whole = false;
+  bool is_money = false;
 };
 
 /// `largest`: the largest number that is shown. The metric of `rows` decides the unit of results.

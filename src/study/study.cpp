@@ -17,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kChartKinds[] = {"lines", "points", "progress"};
+constexpr StudySize kSizes[] = {StudySize::quick, StudySize::usual, StudySize::full};
 
 std::vector<int> whole_numbers(const ConfigTable& table, const char* key) {
   std::vector<int> numbers;
@@ -37,6 +38,18 @@ Tuning read_tuning(const ConfigTable& table) {
   if (tuning.values.size() < 2)
     table.fail("values", "needs at least two", R"(write strings, for example ["0.01", "0.1"])");
   return tuning;
+}
+
+std::vector<StudySize> read_sizes(const ConfigTable& table) {
+  std::vector<StudySize> sizes;
+  for (const std::string& name : table.get_strings("sizes", {})) {
+    const auto* size =
+        std::find_if(std::begin(kSizes), std::end(kSizes), [&](StudySize s) { return name == name_of(s); });
+    if (size == std::end(kSizes))
+      table.fail("sizes", fmt::format("\"{}\" is not a size", name), "the sizes are: quick, usual, full");
+    sizes.push_back(*size);
+  }
+  return sizes;
 }
 
 StudyRun read_run(const ConfigTable& table, const fs::path& folder) {
@@ -63,6 +76,7 @@ StudyRun read_run(const ConfigTable& table, const fs::path& folder) {
   run.metric = table.get_string("metric", "");
   run.base = table.get_string("base", "");
   if (table.has("tune")) run.tuning = read_tuning(table.table("tune"));
+  run.sizes = read_sizes(table);
   return run;
 }
 
@@ -102,7 +116,23 @@ PublishedNumber read_published(const ConfigTable& table, const std::vector<std::
   return published;
 }
 
-StudyPart read_part(const ConfigTable& table, const std::vector<std::string>& runs) {
+/// The machines that the part names, from the study's table of prices.
+std::vector<InstancePrice> prices_of_part(const ConfigTable& table, const std::vector<InstancePrice>& known) {
+  std::vector<InstancePrice> prices;
+  for (const std::string& name : table.get_strings("prices", {})) {
+    const auto price = std::find_if(known.begin(), known.end(), [&](const InstancePrice& p) { return p.name == name; });
+    if (price != known.end()) prices.push_back(*price);
+    else if (known.empty())
+      table.fail("prices", "the study has no table of prices",
+                 "set price_table = \"../clusters/prices.toml\" above the runs");
+    else
+      table.fail("prices", fmt::format("\"{}\" is not in the table of prices", name), "add it there, or leave it out");
+  }
+  return prices;
+}
+
+StudyPart read_part(const ConfigTable& table, const std::vector<std::string>& runs,
+                    const std::vector<InstancePrice>& prices) {
   StudyPart part;
   part.title = table.require_string("title");
   part.text = table.get_strings("text", {});
@@ -115,6 +145,10 @@ StudyPart read_part(const ConfigTable& table, const std::vector<std::string>& ru
   part.together = table.get_bool("together", false);
   part.table = table.get_strings("table", {});
   for (const std::string& name : part.table) check_quantity(table, "table", name);
+  part.prices = prices_of_part(table, prices);
+  if (!part.prices.empty() && std::none_of(part.table.begin(), part.table.end(),
+                                           [](const std::string& name) { return !time_with_price(name).empty(); }))
+    table.fail("prices", "the table shows no price", "add \"price of an epoch\" or \"price to target\" to table");
   part.blocks = table.get_bool("blocks", false);
   for (const ConfigTable& chart : table.tables("charts")) part.charts.push_back(read_chart(chart));
   for (const ConfigTable& number : table.tables("published")) part.published.push_back(read_published(number, runs));
@@ -132,6 +166,20 @@ StudyPart read_part(const ConfigTable& table, const std::vector<std::string>& ru
   return part;
 }
 
+/// Checks the base of the study's last run. `names`: of the runs before it.
+void check_base(const ConfigTable& table, const Study& study, const std::vector<std::string>& names) {
+  const StudyRun& run = study.runs.back();
+  if (run.base.empty()) return;
+  const auto base = std::find(names.begin(), names.end(), run.base);
+  if (base == names.end())
+    table.fail("base", fmt::format("\"{}\" is not an earlier run of this study", run.base),
+               names.empty() ? "leave the key out" : "the earlier runs are: " + join(names));
+  for (const StudySize size : kSizes)
+    if (run.is_of(size) && !study.runs[size_t(base - names.begin())].is_of(size))
+      table.fail("base", fmt::format("\"{}\" is not trained in the {} size, and this run is", run.base, name_of(size)),
+                 "give both the same sizes");
+}
+
 }  // namespace
 
 std::string name_of_study(const fs::path& file) {
@@ -143,6 +191,10 @@ std::string name_of_study(const fs::path& file) {
 
 const char* name_of(StudySize size) {
   return size == StudySize::quick ? "quick" : size == StudySize::full ? "full" : "usual";
+}
+
+bool StudyRun::is_of(StudySize size) const {
+  return sizes.empty() || std::find(sizes.begin(), sizes.end(), size) != sizes.end();
 }
 
 std::vector<std::string> StudyRun::settings(StudySize size) const {
@@ -167,21 +219,33 @@ Study read_study(const fs::path& file) {
               .parts = {}};
   const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
   std::vector<std::string> names;
+  std::vector<InstancePrice> prices;
+  if (table.has("price_table")) {
+    const fs::path price_table = folder / table.require_string("price_table");
+    check_file(table, "price_table", price_table);
+    prices = read_prices(price_table);
+  }
   for (const ConfigTable& run : table.tables("runs")) {
     study.runs.push_back(read_run(run, folder));
-    if (const std::string& base = study.runs.back().base;
-        !base.empty() && std::find(names.begin(), names.end(), base) == names.end())
-      run.fail("base", fmt::format("\"{}\" is not an earlier run of this study", base),
-               names.empty() ? "leave the key out" : "the earlier runs are: " + join(names));
+    check_base(run, study, names);
     if (std::find(names.begin(), names.end(), study.runs.back().name) != names.end())
       run.fail("name", "another run has it", "choose another name");
     names.push_back(study.runs.back().name);
   }
-  for (const ConfigTable& part : table.tables("parts")) study.parts.push_back(read_part(part, names));
+  for (const ConfigTable& part : table.tables("parts")) study.parts.push_back(read_part(part, names, prices));
   table.finish();
   if (study.runs.empty()) fail_user({file.string(), "has no runs", "nothing would be trained", "add [[runs]]"});
   if (study.parts.empty()) fail_user({file.string(), "has no parts", "nothing would be shown", "add [[parts]]"});
   return study;
+}
+
+void keep_size(Study& study, StudySize size) {
+  std::erase_if(study.runs, [&](const StudyRun& run) { return !run.is_of(size); });
+  std::erase_if(study.parts, [&](const StudyPart& part) {
+    return !part.runs.empty() && std::none_of(study.runs.begin(), study.runs.end(), [&](const StudyRun& run) {
+      return std::find(part.runs.begin(), part.runs.end(), run.name) != part.runs.end();
+    });
+  });
 }
 
 }  // namespace trireme

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "plan/price_file.h"
+
 namespace trireme {
 
 /// How much of a study is trained. Each run may have settings for `quick` and for `full`.
@@ -37,7 +39,9 @@ struct StudyRun {
   std::string metric = "";  ///< the result of its rows and trials; empty: the task's main metric
   std::string base = "";    ///< name of the run whose rows on one device are the base of this run's; empty: its own
   std::optional<Tuning> tuning = {};
+  std::vector<StudySize> sizes = {};  ///< in which it is trained; empty: in all
 
+  bool is_of(StudySize size) const;
   std::vector<std::string> settings(StudySize size) const;
   std::vector<int64_t> seeds_of(StudySize size) const;
 };
@@ -71,7 +75,10 @@ struct StudyPart {
   std::vector<int> devices = {};             ///< of the rows that are shown; empty: all
   bool together = false;                     ///< all runs in one table and one chart; false: each has its own
   std::vector<std::string> table = {};       ///< quantities, one column each; empty: no table
-  bool blocks = false;                       ///< a table of each block's strategy
+  /// Machines for rent. The table has a column of a price for each of them: what the row's time costs there. Empty: one
+  /// column, by the experiment's or the cluster's own price.
+  std::vector<InstancePrice> prices = {};
+  bool blocks = false;  ///< a table of each block's strategy
   std::vector<StudyChart> charts = {};
   std::vector<PublishedNumber> published = {};
   bool advice = false;  ///< sentences derived from the rows: which strategy for which aim
@@ -94,5 +101,8 @@ std::string name_of_study(const std::filesystem::path& file);
 /// Reads a study file. Paths in it count from its folder. Errors (user): the file cannot be read; keys, runs,
 /// quantities that do not exist; two runs of one name; a part without anything to show.
 Study read_study(const std::filesystem::path& file);
+
+/// Removes the runs that are not of this size, and the parts that show nothing but them.
+void keep_size(Study& study, StudySize size);
 
 }  // namespace trireme

@@ -9,9 +9,11 @@
 #include <optional>
 #include <utility>
 
+#include "base/seconds.h"
 #include "base/units.h"
 #include "report/quantities.h"
 #include "report/verdict.h"
+#include "train/compare.h"
 
 namespace trireme {
 namespace {
@@ -168,6 +170,48 @@ json progress_json(const StudyChart& chart, const std::vector<ShownRow>& shown) 
           {"sets", std::move(sets)}};
 }
 
+/// What the rows' time costs on a machine for rent. Modelled time is not the time of such a machine.
+Column price_column(const std::string& quantity, const InstancePrice& price, const std::vector<ShownRow>& shown) {
+  Numbers numbers, spreads;
+  const std::string time(time_with_price(quantity));
+  const double per_second = price.per_hour / kSecondsPerHour;
+  const auto cost = [&](const std::optional<double>& seconds) {
+    return seconds ? std::optional(*seconds * per_second) : std::nullopt;
+  };
+  for (const ShownRow& row : shown) {
+    const bool is_real = is_in_real_time(row.result());
+    numbers.push_back(is_real ? cost(number_of(time, row)) : std::nullopt);
+    spreads.push_back(is_real ? cost(spread_of(time, *row.rows, row.row)) : std::nullopt);
+  }
+  const std::string title = fmt::format("{}, {} {}", quantity, price.provider, price.name);
+  Column column = number_column(title, quantity, *shown.front().rows, numbers, spreads);
+  column.unit = price.currency;
+  return column;
+}
+
+/// The quantity's columns: one, or one per price, and one with published numbers. Empty: no row has a number.
+std::vector<Column> quantity_columns(const StudyPart& part, const std::string& quantity,
+                                     const std::vector<ShownRow>& shown) {
+  const StudyRows& first = *shown.front().rows;
+  std::vector<Column> columns;
+  if (!time_with_price(quantity).empty() && !part.prices.empty()) {
+    for (const InstancePrice& price : part.prices) columns.push_back(price_column(quantity, price, shown));
+  } else {
+    Numbers numbers, spreads;
+    for (const ShownRow& row : shown) {
+      numbers.push_back(number_of(quantity, row));
+      spreads.push_back(spread_of(quantity, *row.rows, row.row));
+    }
+    columns.push_back(number_column(title_of(quantity, first), quantity, first, numbers, spreads));
+    if (const Numbers paper = published_numbers(part, shown, quantity); !paper.empty())
+      columns.push_back(number_column(title_of(quantity, first) + ", published", quantity, first, paper));
+  }
+  const bool any = std::any_of(columns.begin(), columns.end(), [](const Column& column) {
+    return std::any_of(column.cells.begin(), column.cells.end(), [](const std::string& cell) { return cell != kNone; });
+  });
+  return any ? columns : std::vector<Column>{};
+}
+
 ExperimentResult result_of(const std::vector<ShownRow>& shown) {
   ExperimentResult result;
   for (const ShownRow& row : shown) result.rows.push_back(row.result());
@@ -211,7 +255,6 @@ std::vector<ShownRow> shown_rows(const StudyPart& part, const StudyRun& run, con
 
 std::vector<Column> part_table(const StudyPart& part, const std::vector<ShownRow>& shown) {
   if (part.table.empty() || shown.empty()) return {};
-  const StudyRows& first = *shown.front().rows;
   std::vector<Column> columns;
   if (has_several_runs(shown))
     columns.push_back(text_column("run", shown, [](const ShownRow& row) { return row.run->title; }));
@@ -228,16 +271,8 @@ std::vector<Column> part_table(const StudyPart& part, const std::vector<ShownRow
     columns.push_back(
         text_column(last_part(searched->run->tuning ? searched->run->tuning->key : "chosen"), shown,
                     [](const ShownRow& row) { return row.rows->chosen.empty() ? kNone : row.rows->chosen[row.row]; }));
-  for (const std::string& quantity : part.table) {
-    Numbers numbers, spreads;
-    for (const ShownRow& row : shown) {
-      numbers.push_back(number_of(quantity, row));
-      spreads.push_back(spread_of(quantity, *row.rows, row.row));
-    }
-    columns.push_back(number_column(title_of(quantity, first), quantity, first, numbers, spreads));
-    if (const Numbers paper = published_numbers(part, shown, quantity); !paper.empty())
-      columns.push_back(number_column(title_of(quantity, first) + ", published", quantity, first, paper));
-  }
+  for (const std::string& quantity : part.table)
+    for (Column& column : quantity_columns(part, quantity, shown)) columns.push_back(std::move(column));
   Column status = text_column("status", shown, status_of);
   if (std::any_of(status.cells.begin(), status.cells.end(), [](const std::string& cell) { return cell != kOk; }))
     columns.push_back(std::move(status));
@@ -279,7 +314,7 @@ std::vector<std::string> advice_of(const StudyRows& of_all) {
   if (rows.result.rows.size() < 2) return advice;
   const RunResult* cheap = least(rows, number("price to target"));
   say("Cheapest to the target", cheap,
-      cheap ? fmt::format("{} {}", significant(*cheap->price_to_target), rows.result.currency) : "");
+      cheap ? fmt::format("{} {}", money_text(*cheap->price_to_target), rows.result.currency) : "");
   const RunResult* small = least(rows, number("peak memory"));
   say("Least memory per device", small, small ? format_bytes(int64_t(*peak_memory(*small))) : "");
   return advice;

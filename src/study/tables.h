@@ -38,8 +38,8 @@ bool shows_run(const StudyPart& part, const StudyRun& run);
 std::vector<ShownRow> shown_rows(const StudyPart& part, const StudyRun& run, const StudyRows& rows);
 
 /// Returns the part's table of these rows: the run where there are several, columns that name the row, the value that
-/// was searched, one column per quantity, a column with the published numbers after it where there are any, and the
-/// reason of rows that did not end normally. Empty: the part has no table, or no row is shown.
+/// was searched, one column per quantity that some row has, a column with the published numbers after it where there
+/// are any, and the reason of rows that did not end normally. Empty: the part has no table, or no row is shown.
 std::vector<Column> part_table(const StudyPart& part, const std::vector<ShownRow>& shown);
 
 /// Returns the table of each block's strategy in these rows. Empty: the part has none, or no row has blocks.

@@ -28,11 +28,13 @@ std::string clock_of(const RunResult& row) {
   return row.replicas ? row.replicas->clock : ReplicaReport().clock;
 }
 
+bool is_in_real_time(const RunResult& row) { return clock_of(row) == ReplicaReport().clock; }
+
 void add_prices(ExperimentResult& result) {
   if (!result.price_per_hour) return;
   const double per_second = *result.price_per_hour / kSecondsPerHour;
   for (RunResult& row : result.rows) {
-    if (clock_of(row) != ReplicaReport().clock) continue;  // modelled time has no price
+    if (!is_in_real_time(row)) continue;  // modelled time has no price
     if (row.epoch_seconds) row.price_per_epoch = *row.epoch_seconds * per_second;
     if (row.to_target) row.price_to_target = row.to_target->seconds * per_second;
   }

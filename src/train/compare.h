@@ -14,6 +14,9 @@ void add_prices(ExperimentResult& result);
 /// Returns "real", or "modelled" for a row whose times come from a model. Only times of the same clock are compared.
 std::string clock_of(const RunResult& row);
 
+/// Returns true if the row's times were measured on this machine's clock.
+bool is_in_real_time(const RunResult& row);
+
 /// Adds prices. Fills in for all rows: the scaling efficiency relative to the `single` row; the test results after
 /// equal samples (the most that every row that is ok or timed out reached); and those after equal time (the training
 /// time of the shortest such row with the same clock). Idempotent.

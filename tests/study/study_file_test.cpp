@@ -72,6 +72,46 @@ TEST_F(StudyFile, SettingsDependOnTheSize) {
   EXPECT_EQ(seeded.seeds_of(StudySize::quick), (std::vector<int64_t>{5}));
 }
 
+TEST_F(StudyFile, RunsMayBeOfSomeSizesOnly) {
+  const std::string second = "[[runs]]\nname = \"b\"\nexperiment = \"e.toml\"\nsizes = [\"usual\", \"full\"]\n";
+  const std::string of_b = "[[parts]]\ntitle = \"Of b\"\nruns = [\"b\"]\ntable = [\"time\"]\n";
+  const auto names_in = [&](StudySize size) {
+    Study study = read(kStart + second + kPart + of_b);
+    keep_size(study, size);
+    std::string names;
+    for (const StudyRun& run : study.runs) names += run.name;
+    for (const StudyPart& part : study.parts) names += "|" + part.title;
+    return names;
+  };
+  EXPECT_EQ(names_in(StudySize::quick), "a|Times");
+  EXPECT_EQ(names_in(StudySize::full), "ab|Times|Of b");
+  expect_refused(kStart + second + "[[runs]]\nname = \"c\"\nexperiment = \"e.toml\"\nbase = \"b\"\n" + kPart,
+                 {"\"b\" is not trained in the quick size", "give both the same sizes"});
+  expect_refused(std::string(kStart) + "sizes = [\"tiny\"]\n" + kPart,
+                 {"\"tiny\" is not a size", "quick, usual, full"});
+}
+
+TEST_F(StudyFile, PartsNameMachinesOfTheTableOfPrices) {
+  std::ofstream(folder_ / "prices.toml") << R"(currency = "USD"
+date = "2023-06"
+[[instance]]
+name = "small"
+provider = "P"
+per_hour = 3.6
+source = "a list"
+)";
+  const std::string table = "price_table = \"prices.toml\"\n" + std::string(kStart);
+  const auto part = [](const std::string& price, const std::string& quantity) {
+    return "[[parts]]\ntitle = \"Money\"\nprices = [\"" + price + "\"]\ntable = [\"" + quantity + "\"]\n";
+  };
+  const Study study = read(table + part("small", "price of an epoch"));
+  ASSERT_EQ(study.parts.at(0).prices.size(), 1u);
+  EXPECT_EQ(study.parts.at(0).prices.front().per_hour, 3.6);
+  expect_refused(table + part("large", "price of an epoch"), {"\"large\" is not in the table of prices"});
+  expect_refused(table + part("small", "time"), {"the table shows no price"});
+  expect_refused(kStart + part("small", "price of an epoch"), {"no table of prices", "price_table"});
+}
+
 TEST_F(StudyFile, RefusesWhatCannotBe) {
   const std::string start = kStart, part = kPart;
   expect_refused(start, {"has no parts", "[[parts]]"});

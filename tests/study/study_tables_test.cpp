@@ -110,6 +110,28 @@ TEST(StudyTables, HaveOurNumbersBesidePublishedOnes) {
   EXPECT_EQ(columns[3].unit, "%");
 }
 
+TEST(StudyTables, ShowWhatTimeCostsOnEachMachine) {
+  const StudyRun run{.name = "a", .title = "A", .experiment = "e.toml"};
+  StudyRows rows = sample_rows();
+  rows.result.rows[3].replicas->clock = "modelled";
+  StudyPart part{.title = "Money", .table = {"price of an epoch", "price to target"}};
+  for (const auto& [name, per_hour] : {std::pair{"small", 36.0}, std::pair{"large", 7200.0}}) {
+    InstancePrice& price = part.prices.emplace_back();
+    price.name = name;
+    price.provider = "P";
+    price.per_hour = per_hour;
+    price.currency = "EUR";
+  }
+  const std::vector<Column> columns = part_table(part, shown_rows(part, run, rows));
+  EXPECT_THAT(titles_of(columns),
+              ElementsAre("strategy", "devices", "price of an epoch, P small", "price of an epoch, P large"))
+      << "no row reached a target";
+  EXPECT_THAT(columns[2].cells,
+              ElementsAre("0.0400", "0.0250", "0.0500", "–"));  // 4, 2.5 and 5 s; the last is modelled
+  EXPECT_THAT(columns[3].cells, ElementsAre("8.00", "5.00", "10.0", "–"));
+  EXPECT_EQ(columns[3].unit, "EUR");
+}
+
 TEST(StudyTables, ShowWhatWasChosenAndWhatFailed) {
   StudyRows rows = sample_rows();
   rows.chosen = {"0.1", "0.1", "0.3", "–"};
