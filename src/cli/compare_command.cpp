@@ -98,7 +98,9 @@ void plan_and_predict(Job& job, Known& known, const Planning& p, std::vector<std
     known.predicted = predict(p.experiment, p.model, plan, p.predictions.source(plan),
                               {.timeline = false, .epoch_samples = p.data.train->size()})
                           .predicted;
-    if (known.predicted) known.predicted->core_seconds = p.predictions.core_seconds();
+    if (!known.predicted) return;
+    known.predicted->core_seconds = p.predictions.core_seconds();
+    known.predicted->memory_speed = p.predictions.memory_speed();
   } catch (const Error& error) {
     if (planned && job.plan_file.empty()) known.row = row_without_run(job, RunStatus::skipped, first_line(error));
     else problems.push_back(fmt::format("{}: no prediction: {}", job.label, first_line(error)));

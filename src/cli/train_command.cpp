@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <utility>
 
+#include "base/devices/memory_speed.h"
 #include "base/json_file.h"
 #include "base/machine.h"
 #include "cli/bf16_speed.h"
@@ -40,6 +43,16 @@ RunResult train_or_adapt(const RunSpec& experiment, const Model& model, const Ta
   PlanForecaster forecaster(experiment, model, plan);
   PlanAdapter adapter(forecaster, plan.name, forecaster.at_first(), {.probes = experiment.links.has_value()});
   return train(experiment, model, data, plan, observer, interrupted_by_user(), &adapter, std::move(checkpoints));
+}
+
+/// Notes how fast the memory was before and after a training in real time on cores.
+RunResult with_memory_speed(const RunSpec& experiment, const std::function<RunResult()>& train_it) {
+  const bool is_here = experiment.device == c10::DeviceType::CPU && experiment.virtual_machines_in_words.empty();
+  const std::optional<double> before = is_here ? memory_speed() : std::nullopt;
+  RunResult row = train_it();
+  if (before && row.core_seconds)
+    if (const std::optional<double> after = memory_speed()) row.memory_speed = (*before + *after) / 2;
+  return row;
 }
 
 /// Trains as one of several processes if the environment places this one among them. Returns the exit code, or nothing
@@ -168,8 +181,10 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
       return train(e, m, d, plan, observer, interrupted, nullptr, std::move(checkpoints), nullptr,
                    {make_world, make_world ? ReplicaHosting::clients : ReplicaHosting::threads});
     // Rows of a comparison do not adapt.
-    return options.messages ? train(e, m, d, plan, observer, interrupted, nullptr, std::move(checkpoints))
-                            : train_or_adapt(e, m, d, plan, observer, std::move(checkpoints));
+    return with_memory_speed(e, [&] {
+      return options.messages ? train(e, m, d, plan, observer, interrupted, nullptr, std::move(checkpoints))
+                              : train_or_adapt(e, m, d, plan, observer, std::move(checkpoints));
+    });
   };
   return train_into_folder(options, subject, show, train_it);
 }

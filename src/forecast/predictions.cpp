@@ -229,6 +229,11 @@ std::optional<double> Predictions::core_seconds() const {
                                                                  : std::optional(profile_.device.core_seconds);
 }
 
+std::optional<double> Predictions::memory_speed() const {
+  return cluster_ || times_ || profile_.device.memory_speed == 0 ? std::nullopt
+                                                                 : std::optional(profile_.device.memory_speed);
+}
+
 std::string Predictions::compared_with(const std::vector<RunResult>& rows) const {
   std::vector<double> ratios;
   bool speeds = false;

@@ -81,6 +81,8 @@ class Predictions {
   /// Returns the speed of the cores at which the predictions hold, for SimulatedStep::core_seconds; nullopt: not known,
   /// or not of this machine.
   std::optional<double> core_seconds() const;
+  /// The same for the memory: SimulatedStep::memory_speed.
+  std::optional<double> memory_speed() const;
   /// Compares the rows that ran with their predictions, in a line; "" if no row is usable: rows with more workers than
   /// cores are not.
   std::string compared_with(const std::vector<RunResult>& rows) const;

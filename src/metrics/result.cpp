@@ -26,6 +26,11 @@ std::optional<double> core_speed_of(const RunResult& row) {
   return *row.predicted->core_seconds / *row.core_seconds;
 }
 
+std::optional<double> memory_speed_of(const RunResult& row) {
+  if (!row.memory_speed || !row.predicted || !row.predicted->memory_speed) return std::nullopt;
+  return *row.memory_speed / *row.predicted->memory_speed;
+}
+
 double prediction_at_core_speed(const RunResult& row) {
   return at_core_speed(row.predicted->step_seconds, core_speed_of(row).value_or(1), 1);
 }

@@ -101,6 +101,7 @@ struct SimulatedStep {
   std::string basis;
   /// The speed of the cores at which the prediction holds, as RunResult::core_seconds.
   std::optional<double> core_seconds = {};
+  std::optional<double> memory_speed = {};        ///< of the undisturbed memory, as RunResult::memory_speed
   std::optional<MemoryRange> device_memory = {};  ///< of the device that needs the greatest share of its own
 };
 
@@ -125,6 +126,9 @@ struct RunResult {
   /// steps of the mean over workers, as step_seconds has a median. nullopt on GPUs, in modelled time and under update
   /// policies.
   std::optional<double> core_seconds;
+  /// Bytes per second of the machine's memory (base/devices/memory_speed.h), the mean of before and after the row.
+  /// nullopt as for core_seconds, and for processes.
+  std::optional<double> memory_speed;
   std::optional<double> epoch_seconds;  ///< samples of an epoch / samples_per_second
   /// Samples of a step / its median time. Under an update policy: all samples / the time of the whole run, because
   /// replicas step on their own and exchange between steps; in real time without the first steps (warmup_steps()).
@@ -166,6 +170,10 @@ std::optional<double> step_beside_prediction(const RunResult& row);
 /// Returns the speed of the cores while the row ran, compared with that of its prediction: 0.9 if they were slower.
 /// nullopt: not known.
 std::optional<double> core_speed_of(const RunResult& row);
+
+/// Returns how many times as fast as the undisturbed memory of the profile the memory was while the row ran; nullopt:
+/// not known.
+std::optional<double> memory_speed_of(const RunResult& row);
 
 /// Returns the predicted seconds of a step at the speed of the cores while the row ran, or as predicted where that
 /// speed is not known. The row must have a prediction.

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <set>
 
+#include "base/devices/memory_speed.h"
 #include "base/machine.h"
 #include "base/seconds.h"
 #include "profile/measure_again.h"
 #include "profile/measure_links.h"
 #include "profile/measure_updates.h"
+#include "profile/measured_devices.h"
 
 namespace trireme {
 namespace {
@@ -77,11 +79,14 @@ void measure_machine(Profile& profile, const ProfileRequest& request, Precision 
   profile.machine = fingerprint_of_this_machine(request.threads);
   const int places = profile.machine.places();
   if (profile.device.flops == 0) profile.device = measure_device(request.threads);
-  // Looked at three times, because a core may be disturbed for more than a second.
+  // Looked at three times, because cores and memory may be disturbed for more than a second.
   const bool core_is_unknown = profile.device.core_seconds == 0;
   double fastest_core = core_is_unknown ? measure_core() : 0;
-  const auto look_at_core = [&] {
+  const bool memory_is_unknown = profile.device.memory_speed == 0 && measured_devices().gpus == 0;
+  double fastest_memory = memory_is_unknown ? memory_speed().value_or(0) : profile.device.memory_speed;
+  const auto look = [&] {
     if (core_is_unknown) fastest_core = std::min(fastest_core, measure_core());
+    if (memory_is_unknown) fastest_memory = std::max(fastest_memory, memory_speed().value_or(0));
   };
   if (profile.links.groups.empty()) {
     progress("links");
@@ -90,7 +95,7 @@ void measure_machine(Profile& profile, const ProfileRequest& request, Precision 
     workers.push_back(2 * places);
     profile.links = measure_links(workers);
   }
-  look_at_core();
+  look();
   std::vector<int> contributors;
   for (int c = 1; c <= 2 * places; c *= 2) contributors.push_back(c);
   contributors = missing_contributors(profile, update_name(request.optimizer, precision), contributors);
@@ -99,8 +104,9 @@ void measure_machine(Profile& profile, const ProfileRequest& request, Precision 
     for (const UpdateMeasurement& u : measure_updates(request.optimizer, precision, contributors, request.threads))
       profile.updates.push_back(u);
   }
-  look_at_core();
+  look();
   if (core_is_unknown) profile.device.core_seconds = fastest_core;
+  profile.device.memory_speed = fastest_memory;
 }
 
 std::string name_of(const Unit& unit) {

@@ -70,7 +70,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GroupMeasurement, workers, lines, barrier)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkMeasurement, groups, hand_over, wake_up, compute_slowdown, transfer_slowdown)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fingerprint, cpu, cores, memory, libtorch, onednn, blas, malloc, threads, gpus, gpu)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(UpdateMeasurement, optimizer, contributors, fixed, per_element, crowding)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DeviceMeasurement, memory, flops, library_memory, core_seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DeviceMeasurement, memory, flops, library_memory, core_seconds,
+                                                memory_speed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StepFactors, seconds, crowding, sharing)
 
 namespace {

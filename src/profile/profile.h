@@ -86,6 +86,9 @@ struct DeviceMeasurement {
   /// The speed of a core that nothing disturbs, at which the seconds of layers and the step factors hold: of a fixed
   /// piece of work (base/devices/core_speed.h). 0: not known, or layers are measured on GPUs.
   double core_seconds = 0;
+  /// Bytes per second of memory that nothing disturbs: the fastest of several looks (base/devices/memory_speed.h). 0:
+  /// not known, or layers are measured on GPUs.
+  double memory_speed = 0;
 };
 
 /// What whole steps of a model take beyond its layers, from trial steps (forecast/trial_steps.h): caches that other

@@ -197,10 +197,14 @@ void add_predictions(const ExperimentResult& result, Builder& table, bool only_i
                        100 * (prediction_at_core_speed(row) / *step_beside_prediction(row) - 1));
   });
   if (!speeds) return;
-  table.add("cores", "speed, profile = 1", [](const RunResult& row) {
-    const std::optional<double> speed = core_speed_of(row);
-    return speed ? fmt::format("{:.2f}", *speed) : std::string();
-  });
+  const auto add_speed = [&](const char* what, std::optional<double> (*speed_of)(const RunResult&)) {
+    table.add(what, "speed, profile = 1", [=](const RunResult& row) {
+      const std::optional<double> speed = speed_of(row);
+      return speed ? fmt::format("{:.2f}", *speed) : std::string();
+    });
+  };
+  add_speed("cores", core_speed_of);
+  add_speed("memory", memory_speed_of);
 }
 
 void add_predicted_memory(const ExperimentResult& result, Builder& table) {

@@ -81,7 +81,7 @@ void each_field(auto& fields, Is<MemoryRange> auto& m) {
 
 void each_field(auto& fields, Is<SimulatedStep> auto& s) {
   fields("step_seconds", s.step_seconds, "peak_memory_bytes", s.peak_memory, "device_memory", s.device_memory);
-  fields("core_seconds", s.core_seconds);
+  fields("core_seconds", s.core_seconds, "memory_speed", s.memory_speed);
   fields.maybe("basis", s.basis);
 }
 
@@ -132,7 +132,7 @@ void each_field(auto& fields, Is<RunResult> auto& row) {
   fields("target", row.target, "to_target", row.to_target, "noise_scale", row.noise_scale, "replicas", row.replicas,
          "checkpoints", row.checkpoints);
   fields.maybe("changes", row.changes, "repeats", row.repeats);
-  fields("core_seconds", row.core_seconds);
+  fields("core_seconds", row.core_seconds, "memory_speed", row.memory_speed);
   fields("curve", row.curve);
   fields.maybe("evaluations", row.evaluations);
 }

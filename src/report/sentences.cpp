@@ -54,6 +54,21 @@ std::string target_in_words(const RunResult& row) {
   return fmt::format("a test {} of {}", kind_of_metric(metric).title, metric_text({metric, *row.target}));
 }
 
+/// "; the memory was 0.42 to 0.95 times as fast as when the profile was made, which predictions do not count"; "" where
+/// it was about as fast or that is not known.
+std::string disturbed_memory(const ExperimentResult& result) {
+  double least = 1, most = 0;
+  for (const RunResult& row : result.rows)
+    if (const std::optional<double> speed = memory_speed_of(row); speed && row.step_seconds) {
+      least = std::min(least, *speed);
+      most = std::max(most, *speed);
+    }
+  if (most == 0 || least > 1 / kOtherMemory) return "";
+  return fmt::format(
+      "; the memory was {:.2f} to {:.2f} times as fast as when nothing disturbed it, which predictions do not count",
+      least, most);
+}
+
 /// "Predicted step times are within 10 % of the measured ones in 7 of 9 rows, at the speed of the cores while a row
 /// ran; the median is off by 4 %."
 std::string accuracy_of_predictions(const ExperimentResult& result) {
@@ -69,9 +84,9 @@ std::string accuracy_of_predictions(const ExperimentResult& result) {
                                   [](const RunResult& row) { return core_speed_of(row).has_value(); });
   return fmt::format(
       "Predicted step times are within {:.0f} % of the measured ones in {} of {} rows{}; the median is off by {:.0f} "
-      "%.",
+      "%{}.",
       100 * kNear, near, errors.size(), speeds ? ", at the speed of the cores while a row ran" : "",
-      100 * median(errors));
+      100 * median(errors), disturbed_memory(result));
 }
 
 /// "first at the target: data on 2 devices, after 3.41 s". Rows that are too close to call and reached it after equally

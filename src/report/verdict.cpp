@@ -218,19 +218,20 @@ std::string scatter_clause(const std::vector<const RunResult*>& rows) {
       some_or_all(scattered, rows), most);
 }
 
-/// Empty if the cores were about as fast in all rows, or if that is not known.
-std::string speed_clause(const std::vector<const RunResult*>& rows) {
+/// `what` has a speed in each row. Empty if that was about the same in all rows, or if it is not known.
+std::string speed_clause(const char* what, std::optional<double> (*speed_of)(const RunResult&), double most,
+                         const std::vector<const RunResult*>& rows) {
   const RunResult *slowest = nullptr, *fastest = nullptr;
   for (const RunResult* row : rows) {
-    const std::optional<double> speed = core_speed_of(*row);
+    const std::optional<double> speed = speed_of(*row);
     if (!speed) continue;
-    if (!slowest || *speed < *core_speed_of(*slowest)) slowest = row;
-    if (!fastest || *speed > *core_speed_of(*fastest)) fastest = row;
+    if (!slowest || *speed < *speed_of(*slowest)) slowest = row;
+    if (!fastest || *speed > *speed_of(*fastest)) fastest = row;
   }
   if (!slowest) return "";
-  const double ratio = *core_speed_of(*fastest) / *core_speed_of(*slowest);
-  if (!(ratio > kOtherSpeed)) return "";
-  return fmt::format("the cores were {:.2f} times as fast during {} as during {}", ratio, row_name(*fastest),
+  const double ratio = *speed_of(*fastest) / *speed_of(*slowest);
+  if (!(ratio > most)) return "";
+  return fmt::format("{} {:.2f} times as fast during {} as during {}", what, ratio, row_name(*fastest),
                      row_name(*slowest));
 }
 
@@ -343,7 +344,9 @@ std::vector<std::string> doubts(const ExperimentResult& result) {
     const std::string longer = rows.front()->replicas ? "" : fmt::format(" (--steps {} or more)", kFewSteps);
     few = fmt::format("{} {} too few for a firm result{}", counted(steps, "step"), steps == 1 ? "is" : "are", longer);
   }
-  for (std::string clause : {few, scatter_clause(rows), speed_clause(rows), prediction_clause(rows)})
+  for (std::string clause :
+       {few, scatter_clause(rows), speed_clause("the cores were", core_speed_of, kOtherSpeed, rows),
+        speed_clause("the memory was", memory_speed_of, kOtherMemory, rows), prediction_clause(rows)})
     if (!clause.empty()) clauses.push_back(std::move(clause));
   return clauses;
 }

@@ -21,6 +21,9 @@ constexpr double kScatter = 1.5;
 /// one row than during another.
 constexpr double kOtherSpeed = 1.1;
 
+/// The same for the speed of the memory, of which a step sees less: of a small convolutional network, a fifth.
+constexpr double kOtherMemory = 1.5;
+
 /// A prediction is far off if predicted and measured time differ by a larger factor. Most predictions are within a
 /// tenth (docs/simulation.md).
 constexpr double kFarOff = 1.5;

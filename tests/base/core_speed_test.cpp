@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/devices/at_core_speed.h"
+#include "base/devices/memory_speed.h"
 
 namespace trireme {
 namespace {
@@ -30,6 +31,13 @@ TEST(AtCoreSpeed, IsLongerOnSlowerCoresButNotInProportion) {
   EXPECT_GT(at_core_speed(3, 5e-5, 1e-4), 5);
   EXPECT_LT(at_core_speed(3, 5e-5, 1e-4), 6);
   EXPECT_DOUBLE_EQ(at_core_speed(at_core_speed(3, 5e-5, 8e-5), 8e-5, 5e-5), 3);
+}
+
+TEST(MemorySpeed, IsThatOfAMemory) {
+  const std::optional<double> speed = memory_speed();
+  ASSERT_TRUE(speed);
+  EXPECT_GT(*speed, 1e8) << "bytes per second: slower than any memory since 1995";
+  EXPECT_LT(*speed, 2e12) << "faster than any memory, even a cache shared by cores";
 }
 
 TEST(CoreTimes, HaveAMeanWhereThereIsAMeasurement) {

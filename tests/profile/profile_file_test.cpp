@@ -71,6 +71,15 @@ TEST(ProfileFile, OldOnesHaveNoStepFactors) {
   EXPECT_TRUE(profile_from_json(j, "p.json").step_factors.empty());
 }
 
+TEST(ProfileFile, OldOnesDoNotKnowTheSpeedOfTheMemory) {
+  Profile profile = sample_profile();
+  profile.device.memory_speed = 2e10;
+  auto j = profile_to_json(profile);
+  EXPECT_EQ(profile_from_json(j, "p.json").device.memory_speed, 2e10);
+  j["device"].erase("memory_speed");
+  EXPECT_EQ(profile_from_json(j, "p.json").device.memory_speed, 0);
+}
+
 TEST(ProfileFile, StepFactorsBelongToAModelOfOneSizeAndPrecision) {
   EXPECT_EQ(step_factors_name("mlp", 1234, Precision::bf16), "mlp, 1234 weights, bf16");
 }

@@ -54,12 +54,17 @@ TEST(RunJson, HoldsTheNamesThatScriptsRelyOn) {
   EXPECT_FALSE(row.contains("timeline")) << "timelines are in trace.json";
 }
 
-TEST(RunJson, KeepsTheSpeedOfTheCores) {
+TEST(RunJson, KeepsTheSpeedOfCoresAndMemory) {
   ExperimentResult result = sample_result();
   RunResult& row = result.rows[1];
   row.core_seconds = 6e-5;
   row.predicted = SimulatedStep{.step_seconds = 0.01, .peak_memory = {}, .basis = "measured", .core_seconds = 5e-5};
+  row.memory_speed = 1e10;
+  row.predicted->memory_speed = 3e10;
   const ExperimentResult read = from_json(to_json(result));
+  EXPECT_EQ(read.rows[1].memory_speed, 1e10);
+  EXPECT_EQ(read.rows[1].predicted->memory_speed, 3e10);
+  EXPECT_FALSE(read.rows[0].memory_speed);
   EXPECT_EQ(read.rows[1].core_seconds, 6e-5);
   EXPECT_EQ(read.rows[1].predicted->core_seconds, 5e-5);
   EXPECT_FALSE(read.rows[0].core_seconds);

@@ -310,6 +310,25 @@ TEST(Doubts, CompareRowsAndPredictionsAtTheSpeedOfTheCores) {
   EXPECT_LACKS(join(doubts(result), " "), "times as fast");
 }
 
+TEST(Doubts, CompareTheSpeedOfTheMemory) {
+  ExperimentResult result = result_of({row_of("single", 1, 20, 19, 21), row_of("data", 2, 10, 9.5, 11)});
+  for (RunResult& row : result.rows)
+    row.predicted = SimulatedStep{.step_seconds = row.step_seconds->median, .peak_memory = {}, .basis = "measured"};
+  result.rows[0].memory_speed = 1e10;
+  result.rows[1].memory_speed = 2e10;
+  EXPECT_FALSE(memory_speed_of(result.rows[0])) << "the profile does not know it";
+  EXPECT_TRUE(doubts(result).empty());
+  for (RunResult& row : result.rows) row.predicted->memory_speed = 2.5e10;
+  EXPECT_EQ(memory_speed_of(result.rows[0]), 0.4);
+  EXPECT_EQ(join(doubts(result), " "),
+            "the memory was 2.00 times as fast during data on 2 devices as during single on 1 device");
+  EXPECT_HAS(join(summary(result), " "),
+             "off by 0 %; the memory was 0.40 to 0.80 times as fast as when nothing disturbed it, which");
+  result.rows[0].memory_speed = 1.8e10;
+  EXPECT_TRUE(doubts(result).empty());
+  EXPECT_LACKS(join(summary(result), " "), "memory");
+}
+
 TEST(Summary, NamesRowsThatAreTooCloseTogetherAtTheTarget) {
   ExperimentResult result = test_support::sample_result();
   for (const std::string& sentence : summary(result)) EXPECT_LACKS(sentence, "Too close");

@@ -32,7 +32,7 @@ TEST(Repeats, TakeTheMedianOverAllSteps) {
   EXPECT_EQ(row.repeats[2].epoch_seconds, 10);
 }
 
-TEST(Repeats, TakeTheMedianSpeedOfTheCores) {
+TEST(Repeats, TakeTheMedianSpeedOfCoresAndMemory) {
   RunResult slow = run_of({4, 5, 6}), quick = run_of({1, 1, 1});
   slow.core_seconds = 3e-5;
   quick.core_seconds = 1e-5;
@@ -40,6 +40,9 @@ TEST(Repeats, TakeTheMedianSpeedOfTheCores) {
   EXPECT_DOUBLE_EQ(*merged_repeats({slow, quick, quick}).core_seconds, 1e-5) << "the median";
   slow.core_seconds.reset();
   EXPECT_FALSE(merged_repeats({slow, quick}).core_seconds) << "not known";
+  slow.memory_speed = 1e10;
+  quick.memory_speed = 3e10;
+  EXPECT_DOUBLE_EQ(*merged_repeats({slow, quick}).memory_speed, 2e10);
 }
 
 TEST(Repeats, OfReplicasTakeTheMedianOfTheEpochs) {

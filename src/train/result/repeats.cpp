@@ -37,12 +37,12 @@ void set_times(const std::vector<const RunResult*>& timed, const StepSeconds& to
 }
 
 /// The median over the runs; nullopt where one of them does not know it.
-std::optional<double> median_core_seconds(const std::vector<const RunResult*>& timed) {
+std::optional<double> median_of(std::optional<double> RunResult::*speed, const std::vector<const RunResult*>& timed) {
   std::vector<double> all;
   all.reserve(timed.size());
   for (const RunResult* run : timed) {
-    if (!run->core_seconds) return std::nullopt;
-    all.push_back(*run->core_seconds);
+    if (!(run->*speed)) return std::nullopt;
+    all.push_back(*(run->*speed));
   }
   return median(all);
 }
@@ -92,7 +92,8 @@ RunResult merged_repeats(const std::vector<RunResult>& runs) {
   RunResult row = **std::min_element(timed.begin(), timed.end(),
                                      [&](const RunResult* a, const RunResult* b) { return distance(a) < distance(b); });
   set_times(timed, together, row);
-  row.core_seconds = median_core_seconds(timed);
+  row.core_seconds = median_of(&RunResult::core_seconds, timed);
+  row.memory_speed = median_of(&RunResult::memory_speed, timed);
   row.warnings = joined_warnings(runs);
   row.measured_steps = std::move(steps);
   return row;
