@@ -127,9 +127,28 @@ void resume(const TrainOptions& options, const TrainSubject& subject, TrainShow&
   };
 }
 
+/// Where the replicas' policy runs, if it is not here.
+using MakeWorld = std::function<std::unique_ptr<HubWorld>(RunAgreement&)>;
+
+RunResult train_subject(const TrainOptions& options, const TrainSubject& subject, const Plan& plan,
+                        TrainObserver& observer, CheckpointUse checkpoints, const MakeWorld& make_world) {
+  const RunSpec& experiment = subject.experiment;
+  const std::atomic<bool>& interrupted = interrupted_by_user();
+  if (!plan.agreement.empty())
+    return train(experiment, subject.model, subject.data, plan, observer, interrupted, nullptr, std::move(checkpoints),
+                 nullptr, {make_world, make_world ? ReplicaHosting::clients : ReplicaHosting::threads});
+  return with_memory_speed(experiment, [&] {
+    // Rows of a comparison do not adapt.
+    return options.messages
+               ? train(experiment, subject.model, subject.data, plan, observer, interrupted, nullptr,
+                       std::move(checkpoints))
+               : train_or_adapt(experiment, subject.model, subject.data, plan, observer, std::move(checkpoints));
+  });
+}
+
 }  // namespace
 
-int run_train(const TrainOptions& options, const std::function<std::unique_ptr<HubWorld>(RunAgreement&)>& make_world) {
+int run_train(const TrainOptions& options, const MakeWorld& make_world) {
   interrupted_by_user();  // from now on Ctrl-C leaves a readable folder
   const BackendKind* backend = look_up_backend(options.backend);
   if (!make_world)
@@ -175,16 +194,7 @@ int run_train(const TrainOptions& options, const std::function<std::unique_ptr<H
   CheckpointUse checkpoints;
   resume(options, subject, show, checkpoints);
   const Train train_it = [&](TrainObserver& observer) {
-    const auto& [e, d, m] = subject;
-    const std::atomic<bool>& interrupted = interrupted_by_user();
-    if (!plan.agreement.empty())
-      return train(e, m, d, plan, observer, interrupted, nullptr, std::move(checkpoints), nullptr,
-                   {make_world, make_world ? ReplicaHosting::clients : ReplicaHosting::threads});
-    // Rows of a comparison do not adapt.
-    return with_memory_speed(e, [&] {
-      return options.messages ? train(e, m, d, plan, observer, interrupted, nullptr, std::move(checkpoints))
-                              : train_or_adapt(e, m, d, plan, observer, std::move(checkpoints));
-    });
+    return train_subject(options, subject, plan, observer, std::move(checkpoints), make_world);
   };
   return train_into_folder(options, subject, show, train_it);
 }
