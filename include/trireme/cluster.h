@@ -37,8 +37,8 @@ struct DeviceKind {
   int64_t memory = 0;                         ///< bytes
   /// Of these, what the driver, libraries and their buffers take, and not tensors.
   int64_t reserved = 0;
-  /// Bytes that the allocator holds beside those of tensors, as a share of the tensors that come and go within a step
-  /// (activations and buffers): rounding and fragments.
+  /// Bytes that the allocator holds beside those of tensors, as a share of the activations and buffers, which come and
+  /// go within a step: rounding and fragments.
   double allocator_overhead = 0;
   double launch = 0;  ///< seconds of the host per operator: the device runs operators no faster than the host asks
   /// Seconds of the device per operator, beside its work. Not set: as `launch`, which is then added to every operator.

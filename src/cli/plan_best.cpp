@@ -78,16 +78,15 @@ std::string memory_in_words(const Finalist& finalist, const Cluster& cluster) {
   const MemoryNeed& tightest = finalist.tightest;
   std::string limit;
   if (tightest.limit > 0) {
-    const bool is_fullest = tightest.tensors == finalist.peak_memory;
+    const bool is_fullest = tightest.peak == finalist.needed_memory;
     const bool is_smallest = tightest.limit == least_memory(cluster, finalist.rated.plan.devices);
-    if (is_fullest && tightest.peak > tightest.tensors)
-      limit = fmt::format(", {} with its allocator", format_bytes(tightest.peak));
-    limit += is_fullest && is_smallest
-                 ? fmt::format("; the smallest has {}", format_bytes(tightest.limit))
-                 : fmt::format("; device {} has the least to spare in proportion: it needs {} of {}", tightest.device,
-                               format_bytes(tightest.peak), format_bytes(tightest.limit));
+    limit = is_fullest && is_smallest
+                ? fmt::format("; the smallest has {}", format_bytes(tightest.limit))
+                : fmt::format("; device {} has the least to spare in proportion: it needs {} of {}", tightest.device,
+                              format_bytes(tightest.peak), format_bytes(tightest.limit));
   }
-  return fmt::format("needs {} on the fullest device{}\n", format_bytes(finalist.peak_memory), limit);
+  const char* allocator = finalist.needed_memory > finalist.peak_memory ? ", with its allocator," : "";
+  return fmt::format("needs {}{} on the fullest device{}\n", format_bytes(finalist.needed_memory), allocator, limit);
 }
 
 /// States how many of the given devices the plan uses; "" if it uses all.

@@ -366,9 +366,10 @@ int run_study(const StudyOptions& options) {
   ForkServer forks(run_program);  // before there are threads
   interrupted_by_user();
   if (options.study.empty()) return list_studies();
-  Study study = read_study(find_study(options.study));
+  const fs::path file = find_study(options.study);
+  Study study = read_study(file);
   const StudySize size = options.quick ? StudySize::quick : options.full ? StudySize::full : StudySize::usual;
-  keep_size(study, size);
+  keep_size(study, size, file);
   const fs::path folder = options.out.empty() ? default_folder(study, size) : options.out;
   Progress progress;
   std::optional<FolderLock> lock;

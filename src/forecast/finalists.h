@@ -33,7 +33,8 @@ int parts_of(const Plan& plan);
 struct Finalist {
   RatedPlan rated;
   double simulated = 0;        ///< simulated seconds of a step
-  int64_t peak_memory = 0;     ///< bytes of the fullest device, counted from the plan's program (cost/memory.h)
+  int64_t peak_memory = 0;     ///< bytes of tensors on the device that needs most (cost/memory.h)
+  int64_t needed_memory = 0;   ///< the most that a device needs, with its allocator: MemoryNeed::peak
   MemoryNeed tightest = {};    ///< of the device that needs the greatest share of its memory
   MemoryNeed lacks_most = {};  ///< of the device that lacks the most bytes; the tightest if all have enough
   bool fits_simulated = true;  ///< true: the program fits into the devices' memory

@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t kMostSimulated = 12;
 constexpr size_t kMostVaried = 3;
-constexpr size_t kMostAtOnce = 8;  // simulations: each may take hundreds of MB
+constexpr size_t kMostAtOnce = 4;  // simulations: each may take hundreds of MB
 constexpr int kRungsPerDoubling = 4;
 constexpr double kTimeShare = 1.0 / 3;  // of the remaining time that one of several searches may use
 
@@ -334,10 +334,19 @@ class PlanSearch {
       const size_t end = std::min(finalists.size(), begin + at_once);
       std::vector<const CostSource*> sources;
       for (size_t i = begin; i < end; ++i) sources.push_back(&source_of(finalists[i].rated.plan));
-      const auto simulate_one = [&](int i) { simulate(finalists[begin + size_t(i)], *sources[size_t(i)]); };
+      std::vector<char> invalid(end - begin, 0);  // for this model or these micro-batches
+      const auto simulate_one = [&](int i) {
+        try {
+          simulate(finalists[begin + size_t(i)], *sources[size_t(i)]);
+        } catch (const Error& error) {
+          if (error.blame() != Blame::user) throw;
+          invalid[size_t(i)] = 1;
+        }
+      };
       if (end - begin == 1) simulate_one(0);
       else run_threads(int(end - begin), "simulation", simulate_one, [](const std::string&) {});
-      for (size_t i = begin; i < end; ++i) pool_.push_back(std::move(finalists[i]));
+      for (size_t i = begin; i < end; ++i)
+        if (!invalid[i - begin]) pool_.push_back(std::move(finalists[i]));
     }
   }
 
@@ -370,6 +379,7 @@ class PlanSearch {
     const RunResult& row = prediction.row;
     finalist.simulated = row.step_seconds->median;
     finalist.peak_memory = row.predicted->peak_memory.value_or(0);
+    finalist.needed_memory = prediction.fullest.peak;
     finalist.tightest = prediction.tightest;
     finalist.lacks_most = prediction.lacks_most;
     finalist.fits_simulated = row.status != RunStatus::does_not_fit;
@@ -412,7 +422,7 @@ class PlanSearch {
 }  // namespace
 
 double value_of(const Finalist& finalist, Objective objective) {
-  if (objective == Objective::memory) return double(finalist.peak_memory);
+  if (objective == Objective::memory) return double(finalist.needed_memory);
   return objective == Objective::cost ? finalist.rated.objective : finalist.simulated;
 }
 

@@ -111,7 +111,6 @@ void fill_memory(const RunSpec& experiment, const Model& model, const Plan& plan
     const MemoryUse& use = row.memory[i];
     const DeviceKind* kind = kind_of(source, ranks[i]);
     const MemoryNeed need{.device = device_number(plan, source, ranks[i]),
-                          .tensors = use.peak,
                           .peak = kind ? kind->taken_by(use.peak, changing_at_peak(use)) : use.peak,
                           .limit = source.cluster.devices[size_t(ranks[i])].memory};
     peak = std::max(peak, use.peak);
@@ -120,6 +119,7 @@ void fill_memory(const RunSpec& experiment, const Model& model, const Plan& plan
       tightest = i;
     }
     if (need.missing() > prediction.lacks_most.missing()) prediction.lacks_most = need;
+    if (need.peak > prediction.fullest.peak) prediction.fullest = need;
   }
   row.predicted->peak_memory = peak;
   const MemoryNeed& need = prediction.tightest;

@@ -21,10 +21,11 @@ struct PredictionOptions {
 
 /// What a plan needs of a device's memory.
 struct MemoryNeed {
-  int device = 0;       ///< number in the described cluster; without one, the worker's
-  int64_t tensors = 0;  ///< bytes, counted from the plan's program (cost/memory.h)
-  int64_t peak = 0;     ///< these, and on a described device what their allocator holds beside them
-  int64_t limit = 0;    ///< bytes that the device has for them; 0: no limit
+  int device = 0;  ///< number in the described cluster; without one, the worker's
+  /// Bytes of tensors, counted from the plan's program (cost/memory.h), and on a described device what their allocator
+  /// holds beside them.
+  int64_t peak = 0;
+  int64_t limit = 0;  ///< bytes that the device has for them; 0: no limit
 
   double share() const { return limit > 0 ? double(peak) / double(limit) : 0; }
   int64_t missing() const { return limit > 0 && peak > limit ? peak - limit : 0; }
@@ -32,6 +33,7 @@ struct MemoryNeed {
 
 struct ProgramPrediction {
   RunResult row;
+  MemoryNeed fullest;     ///< of the device that needs the most bytes
   MemoryNeed tightest;    ///< of the device that needs the greatest share of its memory
   MemoryNeed lacks_most;  ///< of the device that lacks the most bytes; the tightest if all have enough
 };

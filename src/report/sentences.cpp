@@ -54,7 +54,7 @@ std::string target_in_words(const RunResult& row) {
   return fmt::format("a test {} of {}", kind_of_metric(metric).title, metric_text({metric, *row.target}));
 }
 
-/// "; the memory was 0.42 to 0.95 times as fast as when the profile was made, which predictions do not count"; "" where
+/// "; the memory was 0.42 to 0.55 times as fast as when nothing disturbed it, which predictions do not count"; "" where
 /// it was about as fast or that is not known.
 std::string disturbed_memory(const ExperimentResult& result) {
   double least = 1, most = 0;
@@ -64,9 +64,10 @@ std::string disturbed_memory(const ExperimentResult& result) {
       most = std::max(most, *speed);
     }
   if (most == 0 || least > 1 / kOtherMemory) return "";
-  return fmt::format(
-      "; the memory was {:.2f} to {:.2f} times as fast as when nothing disturbed it, which predictions do not count",
-      least, most);
+  const std::string range =
+      most < 1.01 * least ? fmt::format("{:.2f}", least) : fmt::format("{:.2f} to {:.2f}", least, most);
+  return fmt::format("; the memory was {} times as fast as when nothing disturbed it, which predictions do not count",
+                     range);
 }
 
 /// "Predicted step times are within 10 % of the measured ones in 7 of 9 rows, at the speed of the cores while a row

@@ -42,6 +42,8 @@ Tuning read_tuning(const ConfigTable& table) {
 
 std::vector<StudySize> read_sizes(const ConfigTable& table) {
   std::vector<StudySize> sizes;
+  if (table.has("sizes") && table.get_strings("sizes", {}).empty())
+    table.fail("sizes", "is an empty list", "leave the key out for all sizes");
   for (const std::string& name : table.get_strings("sizes", {})) {
     const auto* size =
         std::find_if(std::begin(kSizes), std::end(kSizes), [&](StudySize s) { return name == name_of(s); });
@@ -121,14 +123,32 @@ std::vector<InstancePrice> prices_of_part(const ConfigTable& table, const std::v
   std::vector<InstancePrice> prices;
   for (const std::string& name : table.get_strings("prices", {})) {
     const auto price = std::find_if(known.begin(), known.end(), [&](const InstancePrice& p) { return p.name == name; });
+    if (std::any_of(prices.begin(), prices.end(), [&](const InstancePrice& p) { return p.name == name; }))
+      table.fail("prices", fmt::format("\"{}\" is named twice", name), "leave one out");
     if (price != known.end()) prices.push_back(*price);
     else if (known.empty())
-      table.fail("prices", "the study has no table of prices",
+      table.fail("prices", "the study has no table of prices, or an empty one",
                  "set price_table = \"../clusters/prices.toml\" above the runs");
     else
       table.fail("prices", fmt::format("\"{}\" is not in the table of prices", name), "add it there, or leave it out");
   }
   return prices;
+}
+
+/// Checks that the part's prices are shown, and that nothing else in it shows other prices.
+void check_prices(const ConfigTable& table, const StudyPart& part) {
+  if (part.prices.empty()) return;
+  const auto is_price = [](const std::string& name) { return !time_with_price(name).empty(); };
+  if (std::none_of(part.table.begin(), part.table.end(), is_price))
+    table.fail("prices", "the table shows no price", "add \"price of an epoch\" or \"price to target\" to table");
+  const bool is_published = std::any_of(part.published.begin(), part.published.end(),
+                                        [&](const PublishedNumber& p) { return is_price(p.quantity); });
+  const bool is_drawn = std::any_of(part.charts.begin(), part.charts.end(),
+                                    [&](const StudyChart& chart) { return is_price(chart.x) || is_price(chart.y); });
+  if (is_published || is_drawn)
+    table.fail("prices",
+               "are of machines for rent, but the prices of charts and published numbers are the experiment's",
+               "show those in another part");
 }
 
 StudyPart read_part(const ConfigTable& table, const std::vector<std::string>& runs,
@@ -146,13 +166,11 @@ StudyPart read_part(const ConfigTable& table, const std::vector<std::string>& ru
   part.table = table.get_strings("table", {});
   for (const std::string& name : part.table) check_quantity(table, "table", name);
   part.prices = prices_of_part(table, prices);
-  if (!part.prices.empty() && std::none_of(part.table.begin(), part.table.end(),
-                                           [](const std::string& name) { return !time_with_price(name).empty(); }))
-    table.fail("prices", "the table shows no price", "add \"price of an epoch\" or \"price to target\" to table");
   part.blocks = table.get_bool("blocks", false);
   for (const ConfigTable& chart : table.tables("charts")) part.charts.push_back(read_chart(chart));
   for (const ConfigTable& number : table.tables("published")) part.published.push_back(read_published(number, runs));
   part.advice = table.get_bool("advice", false);
+  check_prices(table, part);
   for (const PublishedNumber& number : part.published)
     if (std::find(part.table.begin(), part.table.end(), number.quantity) == part.table.end())
       table.fail("table", fmt::format("lacks \"{}\", which has a published number", number.quantity), "add it");
@@ -239,13 +257,16 @@ Study read_study(const fs::path& file) {
   return study;
 }
 
-void keep_size(Study& study, StudySize size) {
+void keep_size(Study& study, StudySize size, const fs::path& file) {
   std::erase_if(study.runs, [&](const StudyRun& run) { return !run.is_of(size); });
   std::erase_if(study.parts, [&](const StudyPart& part) {
     return !part.runs.empty() && std::none_of(study.runs.begin(), study.runs.end(), [&](const StudyRun& run) {
       return std::find(part.runs.begin(), part.runs.end(), run.name) != part.runs.end();
     });
   });
+  if (study.runs.empty())
+    fail_user({file.string(), fmt::format("has no run of the {} size", name_of(size)), "nothing would be trained",
+               "choose another size, or add it to the sizes of a run"});
 }
 
 }  // namespace trireme

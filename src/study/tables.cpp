@@ -202,7 +202,8 @@ std::vector<Column> quantity_columns(const StudyPart& part, const std::string& q
       numbers.push_back(number_of(quantity, row));
       spreads.push_back(spread_of(quantity, *row.rows, row.row));
     }
-    columns.push_back(number_column(title_of(quantity, first), quantity, first, numbers, spreads));
+    if (std::any_of(numbers.begin(), numbers.end(), [](const auto& number) { return number.has_value(); }))
+      columns.push_back(number_column(title_of(quantity, first), quantity, first, numbers, spreads));
     if (const Numbers paper = published_numbers(part, shown, quantity); !paper.empty())
       columns.push_back(number_column(title_of(quantity, first) + ", published", quantity, first, paper));
   }

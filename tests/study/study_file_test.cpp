@@ -77,7 +77,7 @@ TEST_F(StudyFile, RunsMayBeOfSomeSizesOnly) {
   const std::string of_b = "[[parts]]\ntitle = \"Of b\"\nruns = [\"b\"]\ntable = [\"time\"]\n";
   const auto names_in = [&](StudySize size) {
     Study study = read(kStart + second + kPart + of_b);
-    keep_size(study, size);
+    keep_size(study, size, "small.study.toml");
     std::string names;
     for (const StudyRun& run : study.runs) names += run.name;
     for (const StudyPart& part : study.parts) names += "|" + part.title;
@@ -89,6 +89,10 @@ TEST_F(StudyFile, RunsMayBeOfSomeSizesOnly) {
                  {"\"b\" is not trained in the quick size", "give both the same sizes"});
   expect_refused(std::string(kStart) + "sizes = [\"tiny\"]\n" + kPart,
                  {"\"tiny\" is not a size", "quick, usual, full"});
+  expect_refused(std::string(kStart) + "sizes = []\n" + kPart, {"is an empty list"});
+  Study full = read(std::string(kStart) + "sizes = [\"full\"]\n" + kPart);
+  expect_error(Blame::user, {"s.toml", "has no run of the quick size"},
+               [&] { keep_size(full, StudySize::quick, "s.toml"); });
 }
 
 TEST_F(StudyFile, PartsNameMachinesOfTheTableOfPrices) {

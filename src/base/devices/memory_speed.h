@@ -6,9 +6,10 @@
 
 namespace trireme {
 
-/// Returns the bytes per second that one thread reads from a block larger than usual caches, which it writes before.
-/// Takes about 10 ms, and 64 MiB meanwhile, which memory accounting does not count. nullopt: there is not enough
-/// memory. Thread-safe; two calls at the same time disturb each other.
+/// Returns the bytes per second that one thread reads from a block larger than usual caches, which it writes before:
+/// the median over its parts, so that a thread that loses its core for a while does not matter. Takes about 10 ms, and
+/// 64 MiB meanwhile, which memory accounting does not count. nullopt: there is not enough memory. Thread-safe; two
+/// calls at the same time disturb each other.
 std::optional<double> memory_speed();
 
 }  // namespace trireme

@@ -155,8 +155,9 @@ void check_image_spec(const DataSpec& spec) {
 
 Augmentation augmentation_of(const DataSpec& spec, const Augmentation& standard, ImageSize sample) {
   if (!spec.augment) return {};
-  if (spec.augmentation) check_augmentation_fits(*spec.augmentation, sample);
-  return spec.augmentation.value_or(standard);
+  const Augmentation augmentation = spec.augmentation.value_or(standard);
+  check_augmentation_fits(augmentation, sample);
+  return augmentation;
 }
 
 ImageSize sample_size(const DataSpec& spec, ImageSize standard) {

@@ -26,8 +26,8 @@ void read_image_keys(const ConfigTable& table, const std::filesystem::path& fold
 /// User errors in the spec's image settings: keys that the set does not accept; numbers out of range.
 void check_image_spec(const DataSpec& spec);
 
-/// Returns the augmentation that the spec states, else `standard`; none without spec.augment. User error: the stated
-/// augmentation is too large for samples of this size.
+/// Returns the augmentation that the spec states, else `standard`; none without spec.augment. User error: it is
+/// too large for samples of this size.
 Augmentation augmentation_of(const DataSpec& spec, const Augmentation& standard, ImageSize sample);
 
 /// Returns spec.image_size, or `standard` where it is not stated.
