@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "cost/memory.h"
 #include "validation/data_file.h"
 #include "validation/gpt_runs.h"
 #include "validation/order.h"
@@ -151,8 +152,7 @@ Table aleph_alpha_memory() {
   for (const AlephRun& timed : aleph_runs()) {
     if (!timed.has_fused_norms) continue;
     const MemoryUse use = greatest_gpt_memory(timed.run, gpt(timed.run), cluster);
-    const int64_t taken = kind.reserved + kind.taken_by(use.peak, use.at_peak[size_t(MemoryCategory::activations)] +
-                                                                      use.at_peak[size_t(MemoryCategory::buffers)]);
+    const int64_t taken = kind.reserved + kind.taken_by(use.peak, changing_at_peak(use));
     const bool fits = taken <= kind.memory;
     failed += timed.ran() ? 0 : 1;
     said += fits ? 0 : 1;

@@ -65,4 +65,8 @@ std::vector<MemoryUse> predict_memory(const Program& program, const Model& model
   return uses;
 }
 
+int64_t changing_at_peak(const MemoryUse& use) {
+  return use.at_peak[size_t(MemoryCategory::activations)] + use.at_peak[size_t(MemoryCategory::buffers)];
+}
+
 }  // namespace trireme

@@ -7,6 +7,7 @@
 // (saving weights).
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -24,5 +25,8 @@ namespace trireme {
 /// model and precision.
 std::vector<MemoryUse> predict_memory(const Program& program, const Model& model, const LayerCosts& layers,
                                       const MemoryOptions& options, std::span<const int> ranks);
+
+/// Returns the bytes at the peak that come and go within a step: activations and buffers.
+int64_t changing_at_peak(const MemoryUse& use);
 
 }  // namespace trireme

@@ -379,7 +379,7 @@ class PlanSearch {
     const RunResult& row = prediction.row;
     finalist.simulated = row.step_seconds->median;
     finalist.peak_memory = row.predicted->peak_memory.value_or(0);
-    finalist.needed_memory = prediction.fullest.peak;
+    finalist.needed_memory = prediction.needed_memory;
     finalist.tightest = prediction.tightest;
     finalist.lacks_most = prediction.lacks_most;
     finalist.fits_simulated = row.status != RunStatus::does_not_fit;

@@ -80,11 +80,6 @@ const DeviceKind* kind_of(const CostSource& source, int rank) {
   return cluster.kinds.empty() ? nullptr : &cluster.kinds[size_t(cluster.devices[size_t(rank)].kind)];
 }
 
-/// Bytes of tensors that come and go within a step, at the peak.
-int64_t changing_at_peak(const MemoryUse& use) {
-  return use.at_peak[size_t(MemoryCategory::activations)] + use.at_peak[size_t(MemoryCategory::buffers)];
-}
-
 /// What is taken of the device beside tensors, in words.
 std::string beside_tensors(const DeviceKind& kind, const MemoryUse& use) {
   std::string text = fmt::format(" and {} for the allocator", format_bytes(kind.taken_by(0, changing_at_peak(use))));
@@ -119,7 +114,7 @@ void fill_memory(const RunSpec& experiment, const Model& model, const Plan& plan
       tightest = i;
     }
     if (need.missing() > prediction.lacks_most.missing()) prediction.lacks_most = need;
-    if (need.peak > prediction.fullest.peak) prediction.fullest = need;
+    prediction.needed_memory = std::max(prediction.needed_memory, need.peak);
   }
   row.predicted->peak_memory = peak;
   const MemoryNeed& need = prediction.tightest;

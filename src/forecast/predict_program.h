@@ -33,9 +33,9 @@ struct MemoryNeed {
 
 struct ProgramPrediction {
   RunResult row;
-  MemoryNeed fullest;     ///< of the device that needs the most bytes
-  MemoryNeed tightest;    ///< of the device that needs the greatest share of its memory
-  MemoryNeed lacks_most;  ///< of the device that lacks the most bytes; the tightest if all have enough
+  int64_t needed_memory = 0;  ///< the most bytes that a device needs: MemoryNeed::peak
+  MemoryNeed tightest;        ///< of the device that needs the greatest share of its memory
+  MemoryNeed lacks_most;      ///< of the device that lacks the most bytes; the tightest if all have enough
 };
 
 /// As predict(), for a plan without an agreement.

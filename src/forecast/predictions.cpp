@@ -224,15 +224,13 @@ bool Predictions::use_final_trials(MeasureStep measure_step) {
   return true;
 }
 
-std::optional<double> Predictions::core_seconds() const {
-  return cluster_ || times_ || profile_.device.core_seconds == 0 ? std::nullopt
-                                                                 : std::optional(profile_.device.core_seconds);
+std::optional<double> Predictions::of_this_machine(double speed) const {
+  return cluster_ || times_ || speed == 0 ? std::nullopt : std::optional(speed);
 }
 
-std::optional<double> Predictions::memory_speed() const {
-  return cluster_ || times_ || profile_.device.memory_speed == 0 ? std::nullopt
-                                                                 : std::optional(profile_.device.memory_speed);
-}
+std::optional<double> Predictions::core_seconds() const { return of_this_machine(profile_.device.core_seconds); }
+
+std::optional<double> Predictions::memory_speed() const { return of_this_machine(profile_.device.memory_speed); }
 
 std::string Predictions::compared_with(const std::vector<RunResult>& rows) const {
   std::vector<double> ratios;

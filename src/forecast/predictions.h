@@ -88,6 +88,8 @@ class Predictions {
   std::string compared_with(const std::vector<RunResult>& rows) const;
 
  private:
+  /// A speed from the profile; nullopt: not known (0), or predictions are not of this machine.
+  std::optional<double> of_this_machine(double speed) const;
   /// All sources share them; null before the first one, and for described machines.
   const ProfiledCosts* measured_layers() const;
   /// Without own times.

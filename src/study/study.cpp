@@ -42,8 +42,6 @@ Tuning read_tuning(const ConfigTable& table) {
 
 std::vector<StudySize> read_sizes(const ConfigTable& table) {
   std::vector<StudySize> sizes;
-  if (table.has("sizes") && table.get_strings("sizes", {}).empty())
-    table.fail("sizes", "is an empty list", "leave the key out for all sizes");
   for (const std::string& name : table.get_strings("sizes", {})) {
     const auto* size =
         std::find_if(std::begin(kSizes), std::end(kSizes), [&](StudySize s) { return name == name_of(s); });
@@ -51,6 +49,7 @@ std::vector<StudySize> read_sizes(const ConfigTable& table) {
       table.fail("sizes", fmt::format("\"{}\" is not a size", name), "the sizes are: quick, usual, full");
     sizes.push_back(*size);
   }
+  if (table.has("sizes") && sizes.empty()) table.fail("sizes", "is an empty list", "leave the key out for all sizes");
   return sizes;
 }
 
@@ -257,16 +256,19 @@ Study read_study(const fs::path& file) {
   return study;
 }
 
+bool shows_run(const StudyPart& part, const StudyRun& run) {
+  return part.runs.empty() || std::find(part.runs.begin(), part.runs.end(), run.name) != part.runs.end();
+}
+
 void keep_size(Study& study, StudySize size, const fs::path& file) {
   std::erase_if(study.runs, [&](const StudyRun& run) { return !run.is_of(size); });
-  std::erase_if(study.parts, [&](const StudyPart& part) {
-    return !part.runs.empty() && std::none_of(study.runs.begin(), study.runs.end(), [&](const StudyRun& run) {
-      return std::find(part.runs.begin(), part.runs.end(), run.name) != part.runs.end();
-    });
-  });
   if (study.runs.empty())
     fail_user({file.string(), fmt::format("has no run of the {} size", name_of(size)), "nothing would be trained",
                "choose another size, or add it to the sizes of a run"});
+  std::erase_if(study.parts, [&](const StudyPart& part) {
+    return std::none_of(study.runs.begin(), study.runs.end(),
+                        [&](const StudyRun& run) { return shows_run(part, run); });
+  });
 }
 
 }  // namespace trireme

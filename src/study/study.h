@@ -102,6 +102,9 @@ std::string name_of_study(const std::filesystem::path& file);
 /// quantities that do not exist; two runs of one name; a part without anything to show.
 Study read_study(const std::filesystem::path& file);
 
+/// Returns true if the part shows rows of the run.
+bool shows_run(const StudyPart& part, const StudyRun& run);
+
 /// Removes the runs that are not of this size, and the parts that show nothing but them. `file`: in messages. Errors
 /// (user): there is no run of this size.
 void keep_size(Study& study, StudySize size, const std::filesystem::path& file);

@@ -30,10 +30,9 @@ bool is_of(const PublishedNumber& number, const StudyRun& run, const std::string
   return number.quantity == quantity && (number.run.empty() || number.run == run.name);
 }
 
-/// The numbers that the paper gives for this quantity, by row; empty: none.
+/// The numbers that the paper gives for this quantity, by row.
 Numbers published_numbers(const StudyPart& part, const std::vector<ShownRow>& shown, const std::string& quantity) {
   Numbers numbers(shown.size());
-  bool any = false;
   for (const PublishedNumber& number : part.published) {
     for (size_t k = 0; k < shown.size(); ++k) {
       const RunResult& row = shown[k].result();
@@ -41,10 +40,9 @@ Numbers published_numbers(const StudyPart& part, const std::vector<ShownRow>& sh
           (number.devices != 0 && row.devices != number.devices))
         continue;
       numbers[k] = number.value;
-      any = true;
     }
   }
-  return any ? numbers : Numbers{};
+  return numbers;
 }
 
 Column text_column(std::string title, const std::vector<ShownRow>& shown,
@@ -170,8 +168,17 @@ json progress_json(const StudyChart& chart, const std::vector<ShownRow>& shown) 
           {"sets", std::move(sets)}};
 }
 
-/// What the rows' time costs on a machine for rent. Modelled time is not the time of such a machine.
-Column price_column(const std::string& quantity, const InstancePrice& price, const std::vector<ShownRow>& shown) {
+/// Adds a column, unless no row has a number.
+void add_column(const std::string& title, const std::string& quantity, const std::vector<ShownRow>& shown,
+                const Numbers& numbers, const Numbers& spreads, std::vector<Column>& columns) {
+  const auto is_known = [](const std::optional<double>& number) { return number.has_value(); };
+  if (std::any_of(numbers.begin(), numbers.end(), is_known))
+    columns.push_back(number_column(title, quantity, *shown.front().rows, numbers, spreads));
+}
+
+/// Adds what the rows' time costs on a machine for rent. Modelled time is not the time of such a machine.
+void add_price(const std::string& quantity, const InstancePrice& price, const std::vector<ShownRow>& shown,
+               std::vector<Column>& columns) {
   Numbers numbers, spreads;
   const std::string time(time_with_price(quantity));
   const double per_second = price.per_hour / kSecondsPerHour;
@@ -183,34 +190,27 @@ Column price_column(const std::string& quantity, const InstancePrice& price, con
     numbers.push_back(is_real ? cost(number_of(time, row)) : std::nullopt);
     spreads.push_back(is_real ? cost(spread_of(time, *row.rows, row.row)) : std::nullopt);
   }
-  const std::string title = fmt::format("{}, {} {}", quantity, price.provider, price.name);
-  Column column = number_column(title, quantity, *shown.front().rows, numbers, spreads);
-  column.unit = price.currency;
-  return column;
+  const size_t before = columns.size();
+  add_column(fmt::format("{}, {} {}", quantity, price.provider, price.name), quantity, shown, numbers, spreads,
+             columns);
+  if (columns.size() > before) columns.back().unit = price.currency;
 }
 
-/// The quantity's columns: one, or one per price, and one with published numbers. Empty: no row has a number.
-std::vector<Column> quantity_columns(const StudyPart& part, const std::string& quantity,
-                                     const std::vector<ShownRow>& shown) {
-  const StudyRows& first = *shown.front().rows;
-  std::vector<Column> columns;
+/// Adds the quantity's columns: one, or one per price, and one with published numbers.
+void add_quantity(const StudyPart& part, const std::string& quantity, const std::vector<ShownRow>& shown,
+                  std::vector<Column>& columns) {
   if (!time_with_price(quantity).empty() && !part.prices.empty()) {
-    for (const InstancePrice& price : part.prices) columns.push_back(price_column(quantity, price, shown));
-  } else {
-    Numbers numbers, spreads;
-    for (const ShownRow& row : shown) {
-      numbers.push_back(number_of(quantity, row));
-      spreads.push_back(spread_of(quantity, *row.rows, row.row));
-    }
-    if (std::any_of(numbers.begin(), numbers.end(), [](const auto& number) { return number.has_value(); }))
-      columns.push_back(number_column(title_of(quantity, first), quantity, first, numbers, spreads));
-    if (const Numbers paper = published_numbers(part, shown, quantity); !paper.empty())
-      columns.push_back(number_column(title_of(quantity, first) + ", published", quantity, first, paper));
+    for (const InstancePrice& price : part.prices) add_price(quantity, price, shown, columns);
+    return;
   }
-  const bool any = std::any_of(columns.begin(), columns.end(), [](const Column& column) {
-    return std::any_of(column.cells.begin(), column.cells.end(), [](const std::string& cell) { return cell != kNone; });
-  });
-  return any ? columns : std::vector<Column>{};
+  Numbers numbers, spreads;
+  for (const ShownRow& row : shown) {
+    numbers.push_back(number_of(quantity, row));
+    spreads.push_back(spread_of(quantity, *row.rows, row.row));
+  }
+  const std::string title = title_of(quantity, *shown.front().rows);
+  add_column(title, quantity, shown, numbers, spreads, columns);
+  add_column(title + ", published", quantity, shown, published_numbers(part, shown, quantity), {}, columns);
 }
 
 ExperimentResult result_of(const std::vector<ShownRow>& shown) {
@@ -242,8 +242,6 @@ void link_bases(const std::vector<StudyRun>& runs, std::vector<StudyRunResult>& 
   }
 }
 
-bool shows_run(const StudyPart& part, const StudyRun& run) { return is_among(part.runs, run.name); }
-
 std::vector<ShownRow> shown_rows(const StudyPart& part, const StudyRun& run, const StudyRows& rows) {
   std::vector<ShownRow> shown;
   for (size_t k = 0; k < rows.result.rows.size(); ++k) {
@@ -272,8 +270,7 @@ std::vector<Column> part_table(const StudyPart& part, const std::vector<ShownRow
     columns.push_back(
         text_column(last_part(searched->run->tuning ? searched->run->tuning->key : "chosen"), shown,
                     [](const ShownRow& row) { return row.rows->chosen.empty() ? kNone : row.rows->chosen[row.row]; }));
-  for (const std::string& quantity : part.table)
-    for (Column& column : quantity_columns(part, quantity, shown)) columns.push_back(std::move(column));
+  for (const std::string& quantity : part.table) add_quantity(part, quantity, shown, columns);
   Column status = text_column("status", shown, status_of);
   if (std::any_of(status.cells.begin(), status.cells.end(), [](const std::string& cell) { return cell != kOk; }))
     columns.push_back(std::move(status));

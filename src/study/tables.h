@@ -31,9 +31,6 @@ struct ShownRow {
 /// places.
 void link_bases(const std::vector<StudyRun>& runs, std::vector<StudyRunResult>& results);
 
-/// Returns true if the part shows rows of the run.
-bool shows_run(const StudyPart& part, const StudyRun& run);
-
 /// Returns the rows of the run that the part shows.
 std::vector<ShownRow> shown_rows(const StudyPart& part, const StudyRun& run, const StudyRows& rows);
 

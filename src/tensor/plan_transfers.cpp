@@ -13,11 +13,14 @@
 namespace trireme {
 namespace {
 
-/// Returns the indices along one source axis that a destination reads: one replica, all shards, or all summands.
+/// Returns the indices along one source axis that a destination reads: one replica, or shards or summands: all, or the
+/// one of its own index where both axes are divided alike. `equal_shares`: shards of one dim have equal shares on both.
 std::vector<int> indices_to_read(const Placement& from, int degree, const Placement& to, int to_degree, int own_index,
-                                 int to_index, int spread) {
+                                 int to_index, int spread, bool equal_shares) {
   if (from.is_replicate()) return {own_index >= 0 ? own_index : spread % degree};
-  if (from.is_partial() && to.is_partial() && degree == to_degree) return {to_index};
+  const bool same_shards = from.is_shard() && from == to && equal_shares;
+  const bool same_summands = from.is_partial() && to.is_partial();
+  if (degree == to_degree && (same_shards || same_summands)) return {to_index};
   std::vector<int> all(degree);
   for (int i = 0; i < degree; ++i) all[i] = i;
   return all;
@@ -37,16 +40,12 @@ class DestinationPlan {
     is_holder_ = mesh.index_of(destination) >= 0;
     const int data_index = to.mesh.data_index(destination);
     const int tensor_index = to.mesh.tensor_index(destination);
-    // Divided alike over the data axis, a region lies in one shard. There may be thousands of them.
-    const bool divided_alike =
-        from.data.is_shard() && from.data == to.data && mesh.data == to.mesh.data && mesh.shares == to.mesh.shares;
-    data_ = divided_alike ? std::vector{data_index}
-                          : indices_to_read(from.data, mesh.data, to.data, to.mesh.data,
-                                            is_holder_ ? mesh.data_index(destination) : -1, data_index, index);
+    data_ = indices_to_read(from.data, mesh.data, to.data, to.mesh.data, is_holder_ ? mesh.data_index(destination) : -1,
+                            data_index, index, mesh.shares == to.mesh.shares);
     // If the data axis is replicated too, both choices vary over the destinations, so that all replicas are read from.
     const int spread = from.data.is_replicate() ? index / mesh.data : index;
     tensor_ = indices_to_read(from.tensor, mesh.tensor, to.tensor, to.mesh.tensor,
-                              is_holder_ ? mesh.tensor_index(destination) : -1, tensor_index, spread);
+                              is_holder_ ? mesh.tensor_index(destination) : -1, tensor_index, spread, true);
     zeros_ = holds_zeros(from.data, mesh.data, to.data, to.mesh.data, data_index) ||
              holds_zeros(from.tensor, mesh.tensor, to.tensor, to.mesh.tensor, tensor_index);
   }

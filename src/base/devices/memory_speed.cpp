@@ -15,9 +15,8 @@ namespace trireme {
 namespace {
 
 constexpr size_t kBytes = size_t{1} << 26;
-constexpr size_t kSums = 32;  // independent ones, so that the sum waits for the memory and not for itself
-constexpr size_t kReads =
-    256;  // of the block, timed one by one: another program that takes the core hits a few of them
+constexpr size_t kSums = 32;    // independent ones, so that the sum waits for the memory and not for itself
+constexpr size_t kReads = 256;  // of equal parts: another program that takes the core disturbs few of them
 
 /// Own pages, so that nothing of a run's memory is moved or counted.
 class Block {
