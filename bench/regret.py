@@ -1,20 +1,21 @@
-"""What the planner's choice costs: for each model, measures the plan that `trireme plan best` finds for 2 workers beside the named plans, in
-turn, and prints by how much it is slower than the fastest of them (its regret) and than plain `data`.
+"""What the planner's choice costs: for each model, measures the plan that the planner finds for 2 workers beside the named plans, in turn, and
+prints by how much it is slower than the fastest of them (its regret) and than plain `data`.
 
-    bench/regret.py [--processes] [--repeat 3] [--steps 20] [--models mlp,lstm] [--check]
+    bench/regret.py [--processes [--bandwidth 1gbit]] [--repeat 3] [--steps 20] [--models mlp,lstm] [--check]
 
-The plan is found from a profile made before the rows run; then every row runs --repeat times, in turn with the others (`trireme compare`).
+The plan is found before the rows run; then every row runs --repeat times, in turn with the others (`trireme compare`).
 Times are medians over all steps, at one speed of the cores (core_seconds of run.json): a row is not faster because the machine was. The choice
 is a row of its own, although it often equals a named plan: the difference between two rows of one plan is the noise of the machine, and is
 printed.
 
---processes: the workers are processes on two hosts with a connection of 1 Gbit/s each (network namespaces, tests/cli/emulated_hosts.py); the
-planner is told the measured latency. Needs root.
+--processes: the workers are processes on two hosts with a connection of --bandwidth each (network namespaces, tests/cli/emulated_hosts.py). The
+plan is the one that `trireme launch train --plan exact` finds there. Needs root.
 
 --check: status 1 if the regret is 5 % or more in more than one case of 20, or where the choice is slower than `data` by 5 % or more."""
 import argparse
 import json
 import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -34,8 +35,10 @@ def write_plan(trireme, words, path):
 
 
 class Threads:
-    """Rows of `trireme compare`."""
-    planning = []
+    """Rows of `trireme compare`; the choice is that of `trireme plan best`."""
+
+    def choose(self, trireme, experiment, plan, profile, _):
+        write_plan(trireme, ["best", experiment, "--devices", "2", "--profile", profile], plan)
 
     def rows(self, trireme, experiment, plans, profile, steps, repeat, _):
         return compare(trireme, experiment(plans), 2, profile, steps, repeat)
@@ -46,8 +49,11 @@ class Processes:
 
     def __init__(self, network):
         self.network = network
-        trip, _ = network.measure()
-        self.planning = ["--set", 'cluster.link.bandwidth="1 Gbit/s"', "--set", f'cluster.link.latency="{trip / 2 * 1e6:.0f} us"']
+
+    def choose(self, trireme, experiment, plan, profile, folder):
+        with tempfile.TemporaryDirectory(dir=folder) as out:
+            self.train(trireme, experiment, "exact", 2, ["--steps", "1", "--profile", profile, "--out", os.path.join(out, "run")])
+            shutil.move(os.path.join(out, "run", "plan.json"), plan)
 
     def rows(self, trireme, experiment, plans, profile, steps, repeat, folder):
         path, files = experiment(plans), []
@@ -64,13 +70,16 @@ class Processes:
     def row(self, trireme, experiment, file, steps, folder):
         with open(file, encoding="utf-8") as plan:
             devices = json.load(plan)["devices"]
-        hosts = ["launch", "--hosts", self.network.hosts(devices), "--ssh", self.network.instead_of_ssh(), "--no-bind"]
         with tempfile.TemporaryDirectory(dir=folder) as out:
             result = os.path.join(out, "row.json")
-            run([trireme, *(hosts if devices > 1 else []), "train", experiment, "--plan", file, "--steps", str(steps), "--set",
-                 'replicas="private"', "--out", os.path.join(out, "run"), "--json", result, *data_folder()], codes=(0, 1))
+            self.train(trireme, experiment, file, devices, ["--steps", str(steps), "--out", os.path.join(out, "run"), "--json", result])
             with open(result, encoding="utf-8") as rows:
                 return json.load(rows)["rows"][0]
+
+    def train(self, trireme, experiment, plan, devices, options):
+        hosts = ["launch", "--hosts", self.network.hosts(devices), "--ssh", self.network.instead_of_ssh(), "--no-bind"]
+        run([trireme, *(hosts if devices > 1 else []), "train", experiment, "--plan", plan, "--set", 'replicas="private"', *options,
+             *data_folder()], codes=(0, 1))
 
 
 def times_at_one_speed(rows):
@@ -117,7 +126,7 @@ def cases_of(args, workers):
         for name in args.models.split(","):
             plan, profile = os.path.join(folder, f"{name}-best.json"), os.path.join(folder, f"{name}.profile.json")
             experiment = write_experiment(folder, name, NAMED)
-            write_plan(args.trireme, ["best", experiment, "--devices", "2", "--profile", profile, *workers.planning], plan)
+            workers.choose(args.trireme, experiment, plan, profile, folder)
             rows = workers.rows(args.trireme, lambda plans, model=name: write_experiment(folder, model, plans), [*NAMED, plan], profile,
                                 args.steps or MODELS[name][1], args.repeat, folder)
             if case := case_of(name, rows, rows[-1]["name"]):
@@ -130,6 +139,7 @@ def main():
     parser.add_argument("--trireme", default=os.path.join(ROOT, "build", "trireme"))
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--processes", action="store_true")
+    parser.add_argument("--bandwidth", default="1gbit", help="of each host, as tc writes it")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--check", action="store_true")
@@ -137,7 +147,7 @@ def main():
     if args.processes and missing():
         sys.exit(f"regret.py: skipped: {missing()}")
     if args.processes:
-        with EmulatedHosts(2, "1gbit", 0.1e-3) as network:
+        with EmulatedHosts(2, args.bandwidth, 0.1e-3) as network:
             cases = cases_of(args, Processes(network))
     else:
         cases = cases_of(args, Threads())

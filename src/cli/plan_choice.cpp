@@ -19,7 +19,6 @@
 #include "plan/strategy.h"
 #include "program/compile.h"
 #include "report/progress.h"
-#include "train/measure_step.h"
 #include "train/trainer.h"
 #include "trireme/error.h"
 #include "update/registry.h"
@@ -38,8 +37,9 @@ bool looks_like_file(const std::string& name) {
 void check_plan_name(const std::string& name, const std::string& where) {
   if (is_plan_file(name) || is_update_policy(name)) return;
   const std::string first = name.substr(0, name.find(','));
-  auto known = known_strategies();
-  for (std::string& planned : planned_strategies()) known.push_back(std::move(planned));
+  auto strategies = known_strategies();
+  for (std::string& planned : planned_strategies()) strategies.push_back(std::move(planned));
+  auto known = strategies;
   for (std::string& policy : update_policy_names()) known.push_back(std::move(policy));
   const bool is_known = std::find(known.begin(), known.end(), first) != known.end();
   std::error_code ignored;
@@ -59,7 +59,9 @@ void check_plan_name(const std::string& name, const std::string& where) {
   }
   const std::string near = closest_match(first, known);
   fail_user({where, "\"" + first + "\"", "is neither a strategy nor a plan file",
-             near.empty() ? fmt::format("write degrees such as data=2,tensor=2, or one of {}", join(known))
+             near.empty() ? fmt::format("write degrees such as data=2,tensor=2, an update policy (trireme help "
+                                        "policies), or one of {}",
+                                        join(strategies))
                           : fmt::format("did you mean \"{}\"?", near)});
 }
 
@@ -132,8 +134,9 @@ Plan choose_plan(const std::string& name, const std::vector<int>& devices, const
 }
 
 Plan choose_or_find_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment,
-                         const Model& model, const TaskData& data, const CostSourceOptions& costs, bool to_run,
-                         Progress* progress) {
+                         const Model& model, const TaskData& data, const CostSourceOptions& costs,
+                         const PlanTrials* trials) {
+  const bool to_run = trials != nullptr;
   const bool has_costs = !costs.cluster.empty() || !costs.profile.empty();
   if (!is_planned(name) && (to_run || !has_costs || is_plan_file(name)))
     return choose_plan(name, devices, experiment, model, to_run);
@@ -141,11 +144,12 @@ Plan choose_or_find_plan(const std::string& name, const std::vector<int>& device
   const int count = devices.empty() || is_single(name) ? usual : devices.front();
   if (to_run) check_runs_here(count, fmt::format("--plan {}", name));
   Predictions predictions(experiment, model, data, costs);
-  if (to_run) predictions.use_final_trials(trial_of_finalists(experiment, model, data, interrupted_by_user()));
+  if (trials) predictions.use_final_trials(trials->measure_step);
   Plan plan = predictions.plan(name, count);
   predictions.keep();
-  if (FinalTrials* const trials = predictions.final_trials())
-    if (const std::string line = trials->take_line(model); progress && !line.empty()) progress->say(line);
+  if (trials && trials->progress && predictions.final_trials())
+    if (const std::string line = predictions.final_trials()->take_line(model); !line.empty())
+      trials->progress->say(line);
   check_compiles(plan, experiment, model, fmt::format("plan {}", name));
   return plan;
 }

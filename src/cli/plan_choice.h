@@ -43,13 +43,18 @@ Plan load_plan_file(const std::string& file, const RunSpec& experiment, const Mo
 Plan choose_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment,
                  const Model& model, bool to_run = true);
 
+/// For a plan that is about to run.
+struct PlanTrials {
+  MeasureStep measure_step;      ///< of the plans among which trial steps choose (FinalTrials)
+  Progress* progress = nullptr;  ///< says what the trials took; null: nobody does
+};
+
 /// The same, and also a planner's plan (plan/strategy.h), found by the costs of layers on this machine or on a
-/// described one. Unless `to_run`, costs that are named also balance the stages of strategies, for the devices that
-/// they describe. If `to_run`, trial steps choose the plan of "exact" (FinalTrials); `progress`, if there is one, says
-/// what they took.
+/// described one. `trials`: the plan is to run here, and trial steps choose that of "exact"; null: it does not run, and
+/// costs that are named also balance the stages of strategies, for the devices that they describe.
 Plan choose_or_find_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment,
-                         const Model& model, const TaskData& data, const CostSourceOptions& costs, bool to_run,
-                         Progress* progress = nullptr);
+                         const Model& model, const TaskData& data, const CostSourceOptions& costs,
+                         const PlanTrials* trials = nullptr);
 
 /// Returns the plan's JSON, formatted for people who edit it: the general keys first, one layer per line.
 std::string plan_text(const Plan& plan, const Model& model);

@@ -208,7 +208,7 @@ int run_plan_show(const PlanShowOptions& options) {
   install_memory_accounting();
   const Plan plan = in_phase(&progress, "planning", [&] {
     const std::vector<int>& devices = options.experiment.devices;
-    return data ? choose_or_find_plan(options.plan, devices, experiment, *model, *data, costs, /*to_run=*/false)
+    return data ? choose_or_find_plan(options.plan, devices, experiment, *model, *data, costs)
                 : choose_plan(options.plan, devices, experiment, *model, /*to_run=*/false);
   });
   if (data) check_shapes(experiment, *model, *data, plan);

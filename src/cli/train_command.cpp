@@ -28,6 +28,7 @@
 #include "report/progress.h"
 #include "train/agreement/agreement_checkpoints.h"
 #include "train/forecaster.h"
+#include "train/measure_step.h"
 #include "train/trainer.h"
 #include "trireme/error.h"
 
@@ -94,7 +95,8 @@ Plan plan_in_virtual_time(const TrainOptions& options, TrainSubject& subject, Pr
 
 /// Chooses the plan of a run in real time.
 Plan plan_to_run(const TrainOptions& options, const TrainSubject& subject, Progress* progress) {
-  const auto& [experiment, data, model] = subject;
+  const RunSpec& experiment = subject.experiment;
+  const Model& model = subject.model;
   const std::vector<int>& devices = options.experiment.devices;
   if (is_update_policy(options.plan)) {
     const int count = devices.empty() ? experiment.devices.front() : devices.front();
@@ -102,8 +104,8 @@ Plan plan_to_run(const TrainOptions& options, const TrainSubject& subject, Progr
     return plan_with_agreement(options.plan, experiment, model, count);
   }
   return in_phase(progress, "planning", [&] {
-    return choose_or_find_plan(options.plan, devices, subject.experiment, subject.model, subject.data,
-                               options.prediction, /*to_run=*/true, progress);
+    const PlanTrials trials{trial_of_finalists(experiment, model, subject.data, interrupted_by_user()), progress};
+    return choose_or_find_plan(options.plan, devices, experiment, model, subject.data, options.prediction, &trials);
   });
 }
 

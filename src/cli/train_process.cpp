@@ -13,15 +13,13 @@
 
 #include "base/cores.h"
 #include "base/counted.h"
-#include "base/devices/gpu.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/text.h"
 #include "base/text_parts.h"
 #include "cli/exit_codes.h"
 #include "cli/left_behind.h"
-#include "cli/plan_choice.h"
-#include "cli/process_gpus.h"
+#include "cli/process_plan.h"
 #include "cli/rank_group.h"
 #include "cli/same_input.h"
 #include "cli/train_checkpoints.h"
@@ -33,11 +31,10 @@
 #include "comm/rendezvous/process_place.h"
 #include "comm/rendezvous/text_messages.h"
 #include "comm/rendezvous/token.h"
-#include "experiment/batches.h"
 #include "experiment/make_plan.h"
 #include "experiment/replica_spec.h"
 #include "experiment/run_device.h"
-#include "forecast/agreement_plan.h"
+#include "plan/strategies.h"
 #include "report/earlier_run.h"
 #include "report/progress.h"
 #include "report/run_folder.h"
@@ -45,7 +42,6 @@
 #include "train/follower_rank.h"
 #include "train/trainer.h"
 #include "trireme/error.h"
-#include "update/registry.h"
 
 namespace trireme {
 namespace {
@@ -240,48 +236,6 @@ std::string machines_in_words(const ProcessRank& process) {
   return summary(machine);
 }
 
-/// Returns rank 0's plan, on all ranks.
-Plan shared_plan(ProcessRank& process, const TrainOptions& options, const TrainSubject& subject) {
-  const auto& [experiment, data, model] = subject;
-  if (process.rank() != 0)
-    return plan_from_json(nlohmann::json::parse(broadcast_text(process.world(), "")), model, "rank 0's plan");
-  const LongWork planning(flight_recorder(process.world()), "planning");  // may also measure a profile
-  Progress progress;
-  const ShownPhase shown(progress, "planning");
-  const bool agrees = is_update_policy(options.plan) && !is_plan_file(options.plan);
-  Plan plan = agrees
-                  ? plan_with_agreement(options.plan, experiment, model,
-                                        process.size() * devices_of_replica(options.plan, experiment))
-                  : choose_or_find_plan(options.plan, {}, experiment, model, data, options.prediction, /*to_run=*/true);
-  if (!plan.agreement.empty() && experiment.replicas.clock)
-    fail_user({experiment.where("update.virtual"), "processes run in real time", "",
-               "leave it out, or train in one process"});
-  release_kept_gpu_memory();  // measurements for the plan may have used the other processes' GPUs
-  const int processes = plan.agreement.empty() ? plan.devices : plan.replicas;
-  if (processes != process.size())
-    fail_user({"--plan", options.plan,
-               fmt::format("it is for {} {}, and there are {} processes", processes,
-                           plan.agreement.empty() ? "workers" : "replicas", process.size()),
-               "start as many, or choose another plan"});
-  check_batch(experiment, data);
-  check_shapes(experiment, model, data, plan);
-  if (!plan.agreement.empty() && experiment.elastic)
-    fail_user({experiment.where("elastic"), plan.name,
-               "its number of replicas is fixed, but groups of processes differ in size",
-               "leave it out; trireme launch train --resume resumes the run"});
-  check_train_checkpoints(options, experiment, data, plan);
-  broadcast_text(process.world(), to_json(plan, model).dump());
-  return plan;
-}
-
-/// Returns rank 0's plan, after the processes' GPUs were connected for it. Adds to `through` how tensors travel.
-Plan plan_and_connect(const Member& member, const TrainSubject& subject, std::string& through) {
-  Plan plan = shared_plan(*member.process, member.options, subject);
-  const std::string way = connect_gpus(*member.process, subject.experiment, plan, backend_of(member.options));
-  if (!way.empty()) through += ", " + way;
-  return plan;
-}
-
 /// Puts the results of the run's earlier groups before those of the last group.
 void add_earlier_groups(const std::filesystem::path& folder, const EarlierRun& earlier, RunResult& row) {
   add_earlier(earlier, row);
@@ -334,7 +288,7 @@ std::string log_header(ProcessRank& process, const Plan& plan, const Model& mode
 int lead(const Member& member, const TrainSubject& subject, std::optional<Resumption> resumption, std::string through) {
   const std::shared_ptr<ProcessRank>& process = member.process;
   const std::optional<ElasticGroup>& elastic_group = member.elastic_group;
-  const Plan plan = plan_and_connect(member, subject, through);
+  const Plan plan = plan_of_processes(member.options, backend_of(member.options), process, subject, through);
   if (!resumption && !member.options.resume.empty())
     resumption = open_resumption(member.options.resume, plan, subject.experiment, subject.model, subject.data);
   TrainShow show{.plan = &plan, .goes_on = member.goes_on()};
@@ -379,7 +333,7 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
 int work_along(const Member& member, const TrainSubject& subject, std::string through) {
   const std::shared_ptr<ProcessRank>& process = member.process;
   const int rank = process->rank();
-  const Plan plan = plan_and_connect(member, subject, through);
+  const Plan plan = plan_of_processes(member.options, backend_of(member.options), process, subject, through);
   const std::string folder = broadcast_text(process->world(), "");
   log_to_file(rank_log(folder, rank));
   flight_recorder(process->world())->set_run_folder(folder);
@@ -472,6 +426,8 @@ int run_train_process(TrainOptions options, const ProcessPlace& place,
     if (RunSpec& experiment = subject->experiment; experiment.device != c10::DeviceType::CPU) {
       member.process->count_gpus(gpu_ids(experiment));
       experiment.gpus = member.process->gpus();
+    } else if (is_planned(member.options.plan)) {
+      experiment.process_machines = std::make_shared<const ProcessMachines>(member.process->measure_machines());
     }
     if (subject->experiment.checkpoint.wanted()) allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
     return place.rank == 0 ? lead(member, *subject, std::move(resumption), connection.through)

@@ -1,7 +1,9 @@
-// Emulated links between the workers of this process (comm/local/emulated_links.h). Each worker has one connection of a
-// given speed. A worker does not compute while it moves a tensor, except for gradients. All workers compute on the
-// cores of this machine.
+// Links of given speeds between workers that compute on cores: emulated links between the workers of this process
+// (comm/local/emulated_links.h), or measured ones between processes. A worker does not compute while it moves a tensor,
+// except for gradients.
 #pragma once
+
+#include <vector>
 
 #include "cost/cluster_links.h"
 
@@ -9,8 +11,11 @@ namespace trireme {
 
 class LinksOfSpeed final : public Links {
  public:
-  /// `bandwidth`: bytes/s in each direction, 0: no limit. `latency`: seconds.
+  /// Each worker has one connection, and all compute on the cores of one machine. `bandwidth`: bytes/s in each
+  /// direction, 0: no limit. `latency`: seconds.
   LinksOfSpeed(int workers, int cores, double bandwidth, double latency);
+  /// Workers on several machines, the cluster's nodes. `cores`: by node.
+  LinksOfSpeed(const Cluster& machines, const std::vector<int>& cores);
 
   const std::vector<Pool>& pools() const override { return pools_; }
   Demand collective(RedistributionKind kind, double bytes, std::span<const int> ranks, int alike) const override {
@@ -23,12 +28,13 @@ class LinksOfSpeed final : public Links {
     return connections_.message(from, to, bytes, alike);
   }
   bool receiver_moves() const override { return false; }
-  int cores_of(int) const override { return int(pools_.size()) - 1; }
+  int cores_of(int rank) const override { return cores_[size_t(rank)]; }
   Overlap overlap() const override { return connections_.overlap(); }
 
  private:
   const ClusterLinks connections_;
   std::vector<Pool> pools_;
+  std::vector<int> cores_;  ///< by rank: pool of its machine's cores
 };
 
 }  // namespace trireme

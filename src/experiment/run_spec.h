@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "experiment/experiment.h"
+#include "experiment/process_machines.h"
 #include "program/compile_options.h"
 #include "trireme/model.h"
 
@@ -29,6 +30,8 @@ struct RunSpec : Experiment {
   /// Of this process, if workers are processes: its rank among all of them and among those of its machine.
   int rank = 0, rank_on_machine = 0;
   int gpus = 0;  ///< that all processes can use; 0: unknown, or they compute on cores
+  /// Of all processes, for predictions; null: not measured, or workers are threads or compute on GPUs.
+  std::shared_ptr<const ProcessMachines> process_machines = {};
   /// Replicas are processes with data of their own: all samples of a process are its replica's.
   bool own_data = false;
   /// Workers run in modelled time (comm/virtual/virtual_time.h) on these machines. Null: in real time. In modelled time

@@ -1,5 +1,6 @@
 #include "forecast/cost_source.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "cost/cluster_links.h"
@@ -27,6 +28,31 @@ void describe_links(const LinkMeasurement& links, Cluster& cluster) {
 /// Workers that compute at the same time: processes may see one GPU each, and be on several machines.
 int places_there(const RunSpec& experiment, const Fingerprint& machine) {
   return experiment.processes && machine.gpus > 0 && experiment.gpus > 0 ? experiment.gpus : machine.places();
+}
+
+/// The machines of processes and their connections, instead of the links between threads that a profile has.
+void connect_processes(const ProcessMachines& machines, CostSource& source) {
+  Cluster& cluster = source.cluster;
+  int nodes = 0;  // of the devices; there may be more processes
+  for (size_t d = 0; d < cluster.devices.size(); ++d) {
+    cluster.devices[d].node = machines.of_rank[d];
+    nodes = std::max(nodes, machines.of_rank[d] + 1);
+  }
+  const double price = cluster.nodes.front().price_per_hour;
+  cluster.nodes.assign(size_t(nodes), ClusterNode{.link = machines.within, .price_per_hour = price, .instance = ""});
+  cluster.network = machines.network;
+  source.links =
+      std::make_shared<LinksOfSpeed>(cluster, std::vector<int>(machines.cores.begin(), machines.cores.begin() + nodes));
+  cluster.overlap = source.links->overlap();
+}
+
+/// True if a machine has fewer cores than its processes, the first `workers`, want.
+bool is_crowded(const ProcessMachines& machines, const std::vector<int>& threads) {
+  std::vector<int> wanted(machines.cores.size());
+  for (size_t rank = 0; rank < threads.size(); ++rank) wanted[size_t(machines.of_rank[rank])] += threads[rank];
+  for (size_t m = 0; m < wanted.size(); ++m)
+    if (wanted[m] > machines.cores[m]) return true;
+  return false;
 }
 
 }  // namespace
@@ -69,7 +95,8 @@ CostSource measured_source(const RunSpec& experiment, const Model& model, const 
   source.layers = std::make_shared<ProfiledCosts>(model, profile, options);
   const int workers = places_wanted(experiment, profile.machine, devices),
             places = places_there(experiment, profile.machine);
-  if (workers > places) source.sharing = options.factors.sharing;
+  const ProcessMachines* const machines = experiment.process_machines.get();
+  if (machines ? is_crowded(*machines, threads) : workers > places) source.sharing = options.factors.sharing;
   const Overlap overlap = experiment.processes ? Overlap::sums : Overlap::nothing;
   source.links = std::make_shared<ProfiledLinks>(profile.links, workers, places, overlap);
   source.cluster.overlap = source.links->overlap();
@@ -78,6 +105,7 @@ CostSource measured_source(const RunSpec& experiment, const Model& model, const 
   describe_links(profile.links, source.cluster);
   source.cluster.nodes.front().price_per_hour = experiment.price_per_hour;
   source.cluster.price = {.currency = experiment.currency, .date = "", .source = experiment.price_note};
+  if (machines) connect_processes(*machines, source);
   if (experiment.links)
     emulate_links(experiment.links->at_first.bandwidth, experiment.links->at_first.latency, places, source);
   return source;

@@ -218,9 +218,10 @@ std::string Predictions::try_steps(const std::vector<int>& devices, const Measur
 
 bool Predictions::use_final_trials(MeasureStep measure_step) {
   const bool here = has_samples(*data_.train) && experiment_.batch <= data_.train->size();
-  if (cluster_ || times_ || !here || experiment_.processes) return false;
-  // Emulated links do not become slower with the cores.
-  final_trials_.emplace(std::move(measure_step), experiment_.links ? 0 : core_seconds().value_or(0));
+  if (cluster_ || times_ || !here) return false;
+  // Emulated links and networks do not become slower with the cores.
+  const bool own_links = experiment_.links || experiment_.processes;
+  final_trials_.emplace(std::move(measure_step), own_links ? 0 : core_seconds().value_or(0));
   return true;
 }
 

@@ -74,7 +74,7 @@ class Predictions {
   /// with own times. References to sources become invalid.
   std::string try_steps(const std::vector<int>& devices, const MeasureStep& measure_step);
   /// From now on trial steps choose among finalists (FinalTrials). Returns false, and changes nothing, for described
-  /// machines, with own times, for workers that are processes, and where the data are not here or less than a batch.
+  /// machines, with own times, and where the data are not here or less than a batch.
   bool use_final_trials(MeasureStep measure_step);
   /// Null before use_final_trials().
   FinalTrials* final_trials() { return final_trials_ ? &*final_trials_ : nullptr; }

@@ -52,20 +52,24 @@ void answer(Communicator& world, int other) {
 
 }  // namespace
 
-LinkEstimate probe_links(Communicator& world) {
-  if (world.size() < 2) return {};
-  const bool measures = world.rank() % 2 == 0;
-  const int other = world.rank() + (measures ? 1 : -1);
+LinkEstimate probe_links(Communicator& world, const std::vector<std::pair<int, int>>& pairs) {
+  if (pairs.empty()) return {};
   at::Tensor worst = at::zeros({2}, at::kDouble);  // latency, seconds per byte
-  if (measures && other < world.size()) {
-    const LinkEstimate link = measure(world, other);
+  for (const auto& [measures, answers] : pairs) {
+    if (world.rank() == answers) answer(world, measures);
+    if (world.rank() != measures) continue;
+    const LinkEstimate link = measure(world, answers);
     worst.data_ptr<double>()[0] = link.latency;
     worst.data_ptr<double>()[1] = 1 / link.bandwidth;
-  } else if (!measures) {
-    answer(world, other);
   }
   world.all_reduce(worst, ReduceOp::max);
   return {worst.data_ptr<double>()[0], 1 / worst.data_ptr<double>()[1]};
+}
+
+LinkEstimate probe_links(Communicator& world) {
+  std::vector<std::pair<int, int>> neighbours;
+  for (int rank = 0; rank + 1 < world.size(); rank += 2) neighbours.emplace_back(rank, rank + 1);
+  return probe_links(world, neighbours);
 }
 
 }  // namespace trireme

@@ -1,6 +1,9 @@
 // A quick measurement of the links between the workers of a run, between two of its steps.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "trireme/communicator.h"
 
 namespace trireme {
@@ -11,9 +14,12 @@ struct LinkEstimate {
   double bandwidth = 0;  ///< bytes/s
 };
 
-/// Collective: all ranks must call it, and all get the same result. Neighbours (0 and 1, 2 and 3, ...) exchange
-/// messages at the same time. Returns the greatest latency and the least bandwidth. Takes about ten messages, the
-/// largest of which last some milliseconds. A world of one has no links: both values are 0.
+/// Collective: all ranks must call it, with the same pairs, and all get the same result. The ranks of each pair
+/// exchange messages, all pairs at the same time; no rank is in two pairs. Returns the greatest latency and the least
+/// bandwidth. Takes about ten messages, the largest of which last some milliseconds. Without pairs both values are 0.
+LinkEstimate probe_links(Communicator& world, const std::vector<std::pair<int, int>>& pairs);
+
+/// The same for neighbours: 0 and 1, 2 and 3, ...
 LinkEstimate probe_links(Communicator& world);
 
 }  // namespace trireme

@@ -12,42 +12,44 @@ namespace {
 
 constexpr size_t kWarmUp = 3, kLeast = 3;  // steps
 constexpr double kManySteps = 1e6;         // the observer ends the run
-constexpr double kTrialSeconds = 1;
 
 /// Ends the run after enough steps.
 class ForSeconds : public TrainObserver {
  public:
-  ForSeconds(double seconds, const std::atomic<bool>& interrupted) : seconds_(seconds), interrupted_(interrupted) {}
+  explicit ForSeconds(double seconds) : seconds_(seconds) {}
 
   void on_step(const StepReport& report) override {
-    const double now = steady_seconds();
-    if (steps.size() == kWarmUp) begin_ = now;
+    last_ = steady_seconds();
+    if (steps.size() == kWarmUp) begin_ = last_;
     steps.push_back(report.step_seconds);
-    if (interrupted_ || (steps.size() >= kWarmUp + kLeast && now - begin_ >= seconds_)) stop = true;
   }
+  bool has_enough() const override { return steps.size() >= kWarmUp + kLeast && last_ - begin_ >= seconds_; }
 
-  std::atomic<bool> stop{false};
   std::vector<double> steps;
 
  private:
   const double seconds_;
-  const std::atomic<bool>& interrupted_;
-  double begin_ = 0;
+  double begin_ = 0, last_ = 0;
 };
 
 }  // namespace
 
-std::optional<TrialStep> measure_step(const RunSpec& experiment, const Model& model, const TaskData& data,
-                                      const Plan& plan, double seconds, const std::atomic<bool>& interrupted) {
-  if (interrupted) return std::nullopt;
+RunSpec as_trial(const RunSpec& experiment) {
   RunSpec trial = experiment;
   trial.length = trial.evaluate_every = {kManySteps, Length::Unit::steps};
   trial.save_weights = false;
   trial.checkpoint = {};
   trial.time_limit = 0;
   trial.target.reset();
-  ForSeconds observer(seconds, interrupted);
-  const RunResult row = train(trial, model, data, plan, observer, observer.stop);
+  return trial;
+}
+
+std::optional<TrialStep> measure_step(const RunSpec& experiment, const Model& model, const TaskData& data,
+                                      const Plan& plan, double seconds, const std::atomic<bool>& interrupted,
+                                      const std::shared_ptr<ProcessRank>& process) {
+  if (interrupted) return std::nullopt;
+  ForSeconds observer(seconds);
+  const RunResult row = train(as_trial(experiment), model, data, plan, observer, interrupted, nullptr, {}, process);
   if (interrupted || observer.steps.size() < kWarmUp + kLeast) return std::nullopt;
   return TrialStep{median({observer.steps.begin() + kWarmUp, observer.steps.end()}), row.core_seconds};
 }

@@ -21,6 +21,9 @@ class TrainObserver {
  public:
   virtual ~TrainObserver() = default;
   virtual void on_step(const StepReport&) {}
+  /// Asked again and again. True: the run ends after the step that the workers are in, however long that takes; its row
+  /// is then interrupted.
+  virtual bool has_enough() const { return false; }
   virtual void on_evaluation(const EvaluationPoint&) {}
   /// Called once, after the last step, with the trained weights in the form for a file (train/trained_weights.h). An
   /// exception becomes a warning of the run.

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
@@ -14,6 +13,7 @@
 #include "base/machine.h"
 #include "base/seconds.h"
 #include "comm/rendezvous/text_messages.h"
+#include "profile/probe_link.h"
 #include "train/outcome_text.h"
 #include "trireme/error.h"
 
@@ -69,19 +69,45 @@ ProcessRank::ProcessRank(std::unique_ptr<Communicator> world, std::string backen
   json all = json::array();
   for (const std::string& hello : gather_texts(*world_, own.dump())) all.push_back(json::parse(hello));
   all = json::parse(broadcast_text(*world_, all.dump()));
-  std::vector<std::string> machines;
-  std::map<std::string, std::set<int>> cores;
-  std::map<std::string, double> quotas;
+  std::vector<std::string> names;  // of machines
+  std::vector<std::set<int>> cores;
+  std::vector<double> quotas;
   for (const json& hello : all) {
-    machines.push_back(hello.at(0).get<std::string>());
-    for (const json& core : hello.at(1)) cores[machines.back()].insert(core.get<int>());
-    quotas[machines.back()] = hello.at(2).get<double>();
+    const size_t machine = size_t(std::find(names.begin(), names.end(), hello.at(0)) - names.begin());
+    if (machine == names.size()) {
+      names.push_back(hello.at(0).get<std::string>());
+      cores.emplace_back();
+      quotas.push_back(0);
+    }
+    machines_.of_rank.push_back(int(machine));
+    for (const json& core : hello.at(1)) cores[machine].insert(core.get<int>());
+    quotas[machine] = hello.at(2).get<double>();
   }
-  machines_ = int(cores.size());
-  rank_on_machine_ = int(std::count(machines.begin(), machines.begin() + rank(), machines[size_t(rank())]));
-  for (const auto& [machine, numbers] : cores)
-    cores_ += std::max(1, int(std::min(double(numbers.size()), quotas[machine])));
-  compare_clocks(machines);
+  for (size_t m = 0; m < cores.size(); ++m)
+    machines_.cores.push_back(std::max(1, int(std::min(double(cores[m].size()), quotas[m]))));
+  const auto& of_rank = machines_.of_rank;
+  rank_on_machine_ = int(std::count(of_rank.begin(), of_rank.begin() + rank(), of_rank[size_t(rank())]));
+  compare_clocks();
+}
+
+int ProcessRank::cores() const { return std::accumulate(machines_.cores.begin(), machines_.cores.end(), 0); }
+
+ProcessMachines ProcessRank::measure_machines() {
+  std::vector<std::vector<int>> ranks(machines_.cores.size());
+  for (int rank = 0; rank < size(); ++rank) ranks[size_t(machines_.of_rank[size_t(rank)])].push_back(rank);
+  using Pairs = std::vector<std::pair<int, int>>;
+  Pairs neighbours, across;
+  for (const std::vector<int>& here : ranks)
+    for (size_t k = 0; k + 1 < here.size(); k += 2) neighbours.emplace_back(here[k], here[k + 1]);
+  for (size_t m = 0; m + 1 < ranks.size(); m += 2) across.emplace_back(ranks[m].front(), ranks[m + 1].front());
+  const auto link_of = [&](const Pairs& pairs) {
+    const LinkEstimate measured = probe_links(*world_, pairs);
+    return Link{.bandwidth = measured.bandwidth, .latency = measured.latency};
+  };
+  ProcessMachines measured = machines_;
+  measured.within = link_of(neighbours);
+  measured.network = link_of(across);
+  return measured;
 }
 
 void ProcessRank::count_gpus(const std::vector<std::string>& ids) {
@@ -95,9 +121,9 @@ void ProcessRank::count_gpus(const std::vector<std::string>& ids) {
 
 /// Rank 0 answers with its time; the answer is assumed to have taken half of the round trip. Only between machines,
 /// because a machine has one clock.
-void ProcessRank::compare_clocks(const std::vector<std::string>& machines) {
+void ProcessRank::compare_clocks() {
   for (int other = 1; other < size(); ++other) {
-    if (machines[size_t(other)] == machines[0] || (rank() != 0 && rank() != other)) continue;
+    if (machines_.of_rank[size_t(other)] == machines_.of_rank[0] || (rank() != 0 && rank() != other)) continue;
     double fastest = std::numeric_limits<double>::infinity();
     for (int round = 0; round < kClockRounds; ++round) {
       if (rank() == 0) {
@@ -122,6 +148,12 @@ void ProcessRank::connect_gpus(const BackendKind& backend, c10::Device gpu) {
 }
 
 std::unique_ptr<Communicator> ProcessRank::worker_communicator() { return over_all(tensors_ ? *tensors_ : *world_); }
+
+void ProcessRank::begin_run() {
+  check_internal(awaited_.empty(), "the run before has all its records");
+  decided_ = -1;
+  ended_ = false;
+}
 
 bool ProcessRank::enters(StepGate& gate, int64_t step, int64_t steps) {
   if (rank() != 0) return receive_text(*world_, 0, kVerdict) == kGo;

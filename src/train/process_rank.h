@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/memory.h"
+#include "experiment/process_machines.h"
 #include "train/step_records.h"
 #include "trireme/backend.h"
 #include "trireme/communicator.h"
@@ -36,8 +37,10 @@ class ProcessRank {
   Communicator& world() { return *world_; }
   const std::string& backend() const { return backend_; }
   /// Cores that all processes together may use at once, shared cores counted once; and the number of their machines.
-  int cores() const { return cores_; }
-  int machines() const { return machines_; }
+  int cores() const;
+  int machines() const { return int(machines_.cores.size()); }
+  /// Measures the connections between the processes for some tenths of a second. All ranks must call it together.
+  ProcessMachines measure_machines();
   /// This rank's number among the ranks of its machine.
   int rank_on_machine() const { return rank_on_machine_; }
 
@@ -56,6 +59,8 @@ class ProcessRank {
   /// together.
   std::unique_ptr<Communicator> worker_communicator();
 
+  /// Call it before each run of the process: steps are counted anew. All ranks must have finished the run before.
+  void begin_run();
   /// Returns true if 0-based `step` of `steps` must be run. Rank 0's `gate` decided that when rank 0 began the previous
   /// step, so that no rank waits for the answer; the gates of other ranks are not used. Call it for the steps in order.
   bool enters(StepGate& gate, int64_t step, int64_t steps);
@@ -84,14 +89,15 @@ class ProcessRank {
   std::string abort_reason() const { return world_->abort_reason(); }
 
  private:
-  void compare_clocks(const std::vector<std::string>& machines);
+  void compare_clocks();
   void take_posts(StepRecords& records, size_t left);
 
   const std::unique_ptr<Communicator> world_;
   std::unique_ptr<Communicator> tensors_;  ///< for workers, if tensors do not travel by world_; otherwise null
   std::unique_ptr<Communicator> states_;
   std::string backend_;
-  int cores_ = 0, machines_ = 1, rank_on_machine_ = 0, gpus_ = 0;
+  ProcessMachines machines_;  ///< without links
+  int rank_on_machine_ = 0, gpus_ = 0;
   double clock_ahead_ = 0;  ///< seconds by which this machine's steady clock is ahead of rank 0's
 
   std::atomic<bool> end_requested_ = false;

@@ -97,6 +97,7 @@ ResumedState room_for(const Beginning& beginning) {
 
 void share_beginning(RunOptions& options) {
   const DeviceScope uncharged(kNoDevice);
+  options.process->begin_run();
   Communicator& world = options.process->states();
   std::string text;
   nlohmann::json::to_cbor(beginning_of(options), text);

@@ -215,7 +215,7 @@ class Plans(CliTest):
                 (["--plan", "local-sgd", "--set", "devices=[300]"], ["--plan local-sgd", "300 devices", "at most 256"]),
                 (["--plan", "something-else"],
                  ["something-else", "is neither a strategy nor a plan file", "such as data=2,tensor=2", "zero3",
-                  "synchronous, local-sgd"]),
+                  "an update policy (trireme help policies)"]),
                 (["--plan", "pipedream,micro_batches=2"], ["pipedream", "2 micro-batches"]),
                 (["--plan", "data,compression=bf16", "--devices", "2", "--set", "adapt=true"],
                  ["adapt", "training curve differs", "leave out adapt"]),

@@ -1,6 +1,7 @@
 """Workers that are processes: trireme launch, and the environments of other launchers."""
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -130,15 +131,19 @@ class Launch(LaunchTest):
 
     def test_policies_without_waiting_run_in_processes(self):
         for k, policy in enumerate(("async-average,shards=2", "partial,quorum=1", "easgd,period=2", "eamsgd,period=2", "downpour,shards=2",
-                                    "shat,period=2", "streaming-diloco,every_steps=4,fragments=2", "fedprox,rounds=2", "fedadam,rounds=2")):
+                                    "shat,period=2", "gossip,every=2 steps", "streaming-diloco,every_steps=4,fragments=2", "fedprox,rounds=2", "fedadam,rounds=2")):
             self.trireme("launch", "-n", "2", "train", "e.toml", "--plan", policy, "--set", "optimizer.momentum=0", "--json", f"{k}.json")
             row = self.json(f"{k}.json")["rows"][0]
             self.assertEqual((row["status"], row["replicas"]["count"]), ("ok", 2), (policy, row["reason"]))
             self.assertGreaterEqual(len(row["curve"]), 6, policy)
 
     def test_a_planners_plan_has_all_processes(self):
-        self.trireme("launch", "-n", "2", "train", "e.toml", "--plan", "exact", "--json", "p.json", "--profile", "profile.json")
-        self.assertEqual(self.json("p.json")["rows"][0]["devices"], 2, "alone it would be faster")
+        out, _ = self.trireme("launch", "-n", "2", "train", "e.toml", "--plan", "exact", "--json", "p.json", "--profile", "profile.json")
+        row = self.json("p.json")["rows"][0]
+        self.assertEqual(row["devices"], 2, "alone it would be faster")
+        tried = re.search(r"trial steps: (.*?) took .* the first is chosen", out)
+        self.assertTrue(tried, out)
+        self.assertEqual(tried.group(1), row["plan"])
 
     def rank(self, variables, *arguments):
         """Starts one of several processes, like another launcher."""

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "cost/links_of_speed.h"
+
 namespace trireme {
 namespace {
 
@@ -30,7 +32,7 @@ std::vector<int> first(int count) {
 }
 
 /// Seconds of a demand when nothing else uses the links.
-double alone(const Demand& demand, const ClusterLinks& links) {
+double alone(const Demand& demand, const Links& links) {
   std::vector<double> bytes(links.pools().size(), 0);
   for (const Share& share : demand.shares) bytes[size_t(share.pool)] += share.amount;
   double longest = 0;
@@ -53,6 +55,19 @@ TEST(ClusterLinks, RingsWithinANode) {
     EXPECT_NEAR(alone(links.collective(RedistributionKind::all_to_all, bytes, ranks, 1), links),
                 (n - 1) * kNearLatency + part, 1e-12);
   }
+}
+
+/// Processes on two machines: each machine has cores of its own, and messages between the machines use the network.
+TEST(LinksOfSpeed, OfSeveralMachines) {
+  const LinksOfSpeed links(cluster_of(2, 2), {2, 3});
+  EXPECT_EQ(links.cores_of(0), links.cores_of(1));
+  EXPECT_EQ(links.cores_of(2), links.cores_of(3));
+  EXPECT_EQ(links.pools()[size_t(links.cores_of(0))].capacity, 2);
+  EXPECT_EQ(links.pools()[size_t(links.cores_of(2))].capacity, 3);
+  const double bytes = 1e6;
+  EXPECT_NEAR(alone(links.message(0, 1, bytes, 1), links), kNearLatency + bytes / kNear, 1e-12);
+  EXPECT_NEAR(alone(links.message(1, 2, bytes, 1), links), kFarLatency + bytes / kFar, 1e-12);
+  EXPECT_EQ(links.overlap(), Overlap::sums);
 }
 
 TEST(ClusterLinks, ALibraryOfFlatRingsHasNoShorterWay) {

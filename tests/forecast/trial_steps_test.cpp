@@ -153,6 +153,31 @@ TEST_F(TrialStepsTest, PlansThatDoNotFitAreNotTried) {
   EXPECT_EQ(line, "not tried: one device needs more memory than there is");
 }
 
+/// Between processes only plans for all of them are tried. A slow network between their machines makes a step longer.
+TEST_F(TrialStepsTest, FinalTrialsOfProcesses) {
+  if (!has_two_cores) GTEST_SKIP() << "a machine of one core";
+  experiment.processes = experiment.private_replicas = true;
+  const auto seconds_of_data = [&](double bandwidth) {
+    experiment.process_machines = std::make_shared<const ProcessMachines>(
+        ProcessMachines{.of_rank = {0, 1}, .cores = {1, 1}, .network = {.bandwidth = bandwidth, .latency = 1e-4}});
+    Predictions predictions(experiment, *model, data, known);
+    return seconds(predictions, "data", 2);
+  };
+  const double slow = seconds_of_data(1e6), fast = seconds_of_data(1e9);
+  const double bytes = 4.0 * double(model->parameter_count());
+  EXPECT_NEAR(slow - fast, bytes / 1e6, 0.3 * bytes / 1e6) << "an all-reduce of two sends all weights once";
+
+  Predictions predictions(experiment, *model, data, known);
+  bool tried = false;
+  ASSERT_TRUE(predictions.use_final_trials([&](const Plan& plan) {
+    EXPECT_EQ(plan.devices, 2);
+    tried = true;
+    return TrialStep{0.01};
+  }));
+  EXPECT_EQ(predictions.plan("exact", 2).devices, 2);
+  EXPECT_TRUE(tried);
+}
+
 TEST_F(TrialStepsTest, FinalTrialsChooseTheExactPlanWhereItCanBeTried) {
   if (!has_two_cores) GTEST_SKIP() << "a machine of one core";
   Predictions predictions(experiment, *model, data, known);
@@ -169,9 +194,6 @@ TEST_F(TrialStepsTest, FinalTrialsChooseTheExactPlanWhereItCanBeTried) {
   }
   EXPECT_EQ(predictions.final_trials()->take_line(*model).empty(), tried.empty());
 
-  experiment.processes = true;
-  EXPECT_FALSE(predictions.use_final_trials(single_is_fastest)) << "threads do not stand for processes";
-  experiment.processes = false;
   experiment.batch = 1000;
   EXPECT_FALSE(predictions.use_final_trials(single_is_fastest)) << "the data are less than a batch";
   experiment.batch = 64;

@@ -23,7 +23,7 @@ class MemoryDataset final : public Dataset {
   int64_t classes() const override { return 4; }
 
   Samples get(std::span<const int64_t> indices, const Draw&) const override {
-    if (pause.count() > 0) std::this_thread::sleep_for(pause);
+    if (const auto before = pause.load(); before.count() > 0) std::this_thread::sleep_for(before);
     if (++gets > fail_after) throw std::runtime_error("disk on fire");
     const auto n = int64_t(indices.size());
     const int64_t each = element_count(shape_);
@@ -40,7 +40,7 @@ class MemoryDataset final : public Dataset {
     return samples;
   }
 
-  std::chrono::milliseconds pause{0};
+  std::atomic<std::chrono::milliseconds> pause{std::chrono::milliseconds(0)};
   int64_t fail_after = INT64_MAX;
   mutable std::atomic<int64_t> gets{0};
 

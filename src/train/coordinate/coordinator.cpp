@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "base/seconds.h"
@@ -16,6 +17,7 @@ constexpr double kReaderPollSeconds = 0.05;
 constexpr double kCleanSeconds = 0.5;  // after an interrupt, for workers to finish their step and hand out the weights
 constexpr double kCleanSecondsToResume = 10;  // the same if a checkpoint of the trained steps must be written
 constexpr double kWorkerPatienceSeconds = 1;  // after that, for workers to finish their current layer
+constexpr double kNoHurry = std::numeric_limits<double>::infinity();
 
 /// `begun_at`: the point that earlier runs had reached.
 StepReport step_report(const CurvePoint& point, const Summary& summary, const Run& run, const CurvePoint& begun_at,
@@ -146,10 +148,15 @@ void Coordinator::end_if_checkpoints_fail() {
 
 void Coordinator::end_if_interrupted() {
   const int ended_rank = run_.process() ? run_.process()->other_end_requested() : 0;
-  if ((!parts_.interrupted && ended_rank == 0) || ending_.interrupted) return;
+  const bool hurries = parts_.interrupted || ended_rank != 0;
+  if (ending_.interrupted) {
+    if (hurries) interrupted_at_ = std::min(interrupted_at_, steady_seconds());
+    return;
+  }
+  if (!hurries && !parts_.observer.has_enough()) return;
   ending_.interrupted = true;
   if (!parts_.interrupted) ending_.ended_rank = ended_rank;
-  interrupted_at_ = steady_seconds();
+  interrupted_at_ = hurries ? steady_seconds() : kNoHurry;
   run_.stop(kInterrupted);
 }
 

@@ -46,7 +46,7 @@ class Coordinator {
   Coordinator(const Parts& parts, const CurvePoint& begun_at, bool waits_for_clients);
 
   /// Returns when the workers have finished, and how they ended. Ends them when the time limit is reached, the loss is
-  /// not finite any more, or the user interrupts. Errors: those of the observer.
+  /// not finite any more, the observer has enough, or the user interrupts. Errors: those of the observer.
   RunEnding coordinate();
 
  private:
@@ -64,7 +64,8 @@ class Coordinator {
   const double started_;
   const double clean_seconds_;  ///< after an interrupt
   double limited_from_;         ///< start of the time limit; 0: counted from the first step on
-  double interrupted_at_ = 0, timed_out_at_ = 0;
+  double interrupted_at_ = 0;   ///< infinity: the observer has enough, and the workers may take their time
+  double timed_out_at_ = 0;
   bool aborted_ = false;
   RunEnding ending_;
 };

@@ -1,0 +1,129 @@
+#include "cli/process_plan.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/counted.h"
+#include "base/devices/gpu.h"
+#include "cli/plan_choice.h"
+#include "cli/process_gpus.h"
+#include "cli/train_checkpoints.h"
+#include "comm/flight_recorder.h"
+#include "comm/rendezvous/text_messages.h"
+#include "experiment/batches.h"
+#include "experiment/make_plan.h"
+#include "experiment/replica_spec.h"
+#include "forecast/agreement_plan.h"
+#include "report/progress.h"
+#include "train/follower_rank.h"
+#include "train/measure_step.h"
+#include "trireme/error.h"
+#include "update/registry.h"
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+
+/// What all ranks have while rank 0 chooses the plan.
+class Planning {
+ public:
+  Planning(const TrainOptions& options, const BackendKind& backend, std::shared_ptr<ProcessRank> process,
+           const TrainSubject& subject)
+      : options_(options), backend_(backend), process_(std::move(process)), subject_(subject) {}
+
+  /// Rank 0.
+  Plan choose() {
+    Plan plan = checked_plan();
+    announce(plan, /*is_trial=*/false);
+    return plan;
+  }
+
+  /// The other ranks: take part in trials until rank 0 has chosen.
+  Plan follow() {
+    while (true) {
+      const json said = json::parse(broadcast_text(process_->world(), ""));
+      Plan plan = plan_from_json(said.at("plan"), subject_.model, "rank 0's plan");
+      connect(plan);
+      if (!said.at("is_trial")) return plan;
+      run_follower_rank(as_trial(subject_.experiment), subject_.model, subject_.data, plan, process_,
+                        interrupted_by_user());
+    }
+  }
+
+  /// How tensors travel under the last plan.
+  const std::string& way() const { return way_; }
+
+ private:
+  Plan checked_plan();
+  std::optional<TrialStep> measure(const Plan& plan);
+  void announce(const Plan& plan, bool is_trial) {
+    broadcast_text(process_->world(), json{{"plan", to_json(plan, subject_.model)}, {"is_trial", is_trial}}.dump());
+    connect(plan);
+  }
+  void connect(const Plan& plan) { way_ = connect_gpus(*process_, subject_.experiment, plan, backend_); }
+
+  const TrainOptions& options_;
+  const BackendKind& backend_;
+  const std::shared_ptr<ProcessRank> process_;
+  const TrainSubject& subject_;
+  std::string way_;
+};
+
+/// Measures a step of the plan with all ranks. Errors (user): it does not suit the model; the other ranks do not hear
+/// of it then.
+std::optional<TrialStep> Planning::measure(const Plan& plan) {
+  const auto& [experiment, data, model] = subject_;
+  if (interrupted_by_user()) return std::nullopt;
+  validate(plan, model, experiment.batch, fmt::format("plan {}", plan.name));
+  check_shapes(experiment, model, data, plan);
+  release_kept_gpu_memory();
+  announce(plan, /*is_trial=*/true);
+  return measure_step(experiment, model, data, plan, kTrialSeconds, interrupted_by_user(), process_);
+}
+
+Plan Planning::checked_plan() {
+  const RunSpec& experiment = subject_.experiment;
+  const Model& model = subject_.model;
+  const LongWork planning(flight_recorder(process_->world()), "planning");  // may also measure a profile
+  Progress progress;
+  const ShownPhase shown(progress, "planning");
+  const PlanTrials trials{[this](const Plan& plan) { return measure(plan); }, &progress};
+  const bool agrees = is_update_policy(options_.plan) && !is_plan_file(options_.plan);
+  Plan plan =
+      agrees ? plan_with_agreement(options_.plan, experiment, model,
+                                   process_->size() * devices_of_replica(options_.plan, experiment))
+             : choose_or_find_plan(options_.plan, {}, experiment, model, subject_.data, options_.prediction, &trials);
+  if (!plan.agreement.empty() && experiment.replicas.clock)
+    fail_user({experiment.where("update.virtual"), "processes run in real time", "",
+               "leave it out, or train in one process"});
+  release_kept_gpu_memory();  // measurements for the plan may have used the other processes' GPUs
+  const int processes = plan.agreement.empty() ? plan.devices : plan.replicas;
+  if (processes != process_->size())
+    fail_user({"--plan", options_.plan,
+               fmt::format("it is for {} {}, and there are {} processes", processes,
+                           plan.agreement.empty() ? "workers" : "replicas", process_->size()),
+               "start as many, or choose another plan"});
+  check_batch(experiment, subject_.data);
+  check_shapes(experiment, model, subject_.data, plan);
+  if (!plan.agreement.empty() && experiment.elastic)
+    fail_user({experiment.where("elastic"), plan.name,
+               "its number of replicas is fixed, but groups of processes differ in size",
+               "leave it out; trireme launch train --resume resumes the run"});
+  check_train_checkpoints(options_, experiment, subject_.data, plan);
+  return plan;
+}
+
+}  // namespace
+
+Plan plan_of_processes(const TrainOptions& options, const BackendKind& backend,
+                       const std::shared_ptr<ProcessRank>& process, const TrainSubject& subject, std::string& through) {
+  Planning planning(options, backend, process, subject);
+  Plan plan = process->rank() == 0 ? planning.choose() : planning.follow();
+  if (!planning.way().empty()) through += ", " + planning.way();
+  return plan;
+}
+
+}  // namespace trireme
