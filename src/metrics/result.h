@@ -14,6 +14,7 @@
 #include "plan/blocks.h"
 #include "runtime/timeline.h"
 #include "update/federated_rounds.h"
+#include "update/privacy.h"
 
 namespace trireme {
 
@@ -74,7 +75,8 @@ struct ReplicaReport {
   int64_t bytes = 0;           ///< sent by all replicas together
   /// [k]: number of exchanges with weights that were k updates old.
   std::vector<int64_t> staleness = {};
-  std::vector<RoundRecord> rounds = {};  ///< rounds of federated learning
+  std::vector<RoundRecord> rounds = {};      ///< rounds of federated learning
+  std::optional<PrivacySpent> privacy = {};  ///< that the rounds have spent; nullopt: none was asked for
 };
 
 /// Figures of the checkpoints that a run wrote.

@@ -67,6 +67,8 @@ void each_field(auto& fields, Is<RoundRecord> auto& r) {
          "refused_clients", r.refused_clients, "clipped", r.clipped, "late", r.late, "samples", r.samples);
 }
 
+void each_field(auto& fields, Is<PrivacySpent> auto& p) { fields("epsilon", p.epsilon, "delta", p.delta); }
+
 void each_field(auto& fields, Is<StepSeconds> auto& s) {
   fields("median", s.median, "p10", s.p10, "p90", s.p90, "mean", s.mean);
 }
@@ -93,6 +95,7 @@ void each_field(auto& fields, Is<ReplicaReport> auto& r) {
   fields("count", r.replicas, "clock", r.clock, "idle_share", r.idle_share, "bytes_sent", r.bytes, "staleness",
          r.staleness);
   fields.maybe("rounds", r.rounds);
+  fields("privacy", r.privacy);
 }
 
 void each_field(auto& fields, Is<CheckpointReport> auto& c) {

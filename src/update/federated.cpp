@@ -21,6 +21,12 @@
 namespace trireme {
 namespace {
 
+[[noreturn]] void refuse_statistics() {
+  fail_user({"differential privacy (noise)", "the model has running statistics (batch norm)",
+             "they would tell about the clients' samples without noise",
+             "choose a model without them, or leave noise out"});
+}
+
 /// Requests: `join` waits until the client works in the open round; its reply has the outcome, the round and the
 /// weights. `answer` (round, samples, progress) brings the client's update; its reply says whether it counts. `leave`:
 /// the client takes no further part. `return`: it takes part again. With control variates, `variate` fetches the
@@ -143,6 +149,7 @@ class FederatedServer final : public CentralServer {
 
   /// Returns true if the update becomes part of the round.
   bool take(int client, const CentralRequest& request) {
+    if (options_.privacy.is_wanted() && !request.statistics.empty()) refuse_statistics();
     const double samples = request.number(1);
     const double progress = options_.aggregate.kind == AggregateOptions::Kind::normalized ? request.number(2) : 0;
     std::vector<at::Tensor> update;
@@ -178,11 +185,24 @@ class FederatedServer final : public CentralServer {
     return true;
   }
 
+  /// Returns the round's update; empty: too few clients have answered. With privacy even a round without answers has
+  /// one: that there were none must not show.
+  std::vector<at::Tensor> update_of_round(const CentralShard& shard) const {
+    const PrivacyOptions& privacy = options_.privacy;
+    if (!privacy.is_wanted()) return sum_.is_enough() ? sum_.update() : std::vector<at::Tensor>();
+    const double expected = options_.rounds.fraction * options_.rounds.clients;
+    std::vector<at::Tensor> update = sum_.total();
+    for (const at::Tensor& weights : shard.weights)
+      if (update.size() < shard.weights.size()) update.push_back(at::zeros(weights.sizes(), at::kDouble));
+    add_noise(update, privacy.noise * options_.clip_norm, *options_.rounds.secret, rounds_.round());
+    for (at::Tensor& part : update) part.div_(expected);
+    return update;
+  }
+
   void end_round(CentralShard& shard, double now) {
-    if (sum_.is_enough()) {
-      std::vector<at::Tensor> update = sum_.update();
+    if (std::vector<at::Tensor> update = update_of_round(shard); !update.empty()) {
       optimizer_.step(shard.weights, update);
-      copy_statistics(sum_.statistics(), shard.statistics);
+      if (!options_.privacy.is_wanted()) copy_statistics(sum_.statistics(), shard.statistics);
       ++shard.version;
     }
     if (!change_.empty()) {
@@ -226,6 +246,7 @@ class Client final : public CentralReplica {
   Before before_step(const StepFacts& facts, ReplicaState& state) override {
     if (std::exchange(has_left_, false))
       client_.exchange({.operation = FederatedServer::kReturn}, {}, {});  // the run has been extended
+    if (options_.privacy.is_wanted() && !state.statistics.empty()) refuse_statistics();
     const bool joins = !works_;
     if (joins) {
       const FederatedServer::Joined joined = join(state);
@@ -379,6 +400,13 @@ std::string describe(const AggregateOptions& options) {
   return fmt::format(",aggregate={},trim={},byzantine={}", text_of(options.kind), options.trim, options.byzantine);
 }
 
+/// "" without privacy.
+std::string describe(const PrivacyOptions& options) {
+  if (!options.is_wanted()) return "";
+  return fmt::format(",noise={},delta={},noise_seed={}", options.noise, options.delta,
+                     options.seed ? std::to_string(*options.seed) : "secret");
+}
+
 std::string describe(const FederatedOptions& options) {
   const ServerOptimizerOptions& server = options.server;
   const RoundOptions& rounds = options.rounds;
@@ -389,7 +417,8 @@ std::string describe(const FederatedOptions& options) {
              rounds.clients, rounds.seed, rounds.fraction, rounds.timeout, text_of(options.local), options.clip_norm,
              options.dropout, text_of(options.moments), options.proximal, name_of(server.kind), server.learning_rate,
              server.momentum, server.beta1, server.beta2, server.tau) +
-         describe(options.aggregate) + (options.control_variates ? ",control_variates" : "");
+         describe(options.aggregate) + (options.control_variates ? ",control_variates" : "") +
+         describe(options.privacy);
 }
 
 class Federated final : public FederatedPolicy {
@@ -430,6 +459,11 @@ std::optional<UpdatePolicy::StepsRefusal> Federated::refuses_steps(int64_t steps
 }
 
 }  // namespace
+
+std::optional<PrivacySpent> FederatedPolicy::privacy() const {
+  if (!options().privacy.is_wanted()) return std::nullopt;
+  return privacy_spent(options().rounds.fraction, options().privacy, int64_t(rounds().size()));
+}
 
 std::unique_ptr<FederatedPolicy> federated(const FederatedOptions& options) {
   return std::make_unique<Federated>(options);

@@ -17,12 +17,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "trireme/config.h"
 #include "trireme/policy.h"
 #include "update/federated_rounds.h"
 #include "update/local_sgd.h"
+#include "update/privacy.h"
 #include "update/round_sum.h"
 #include "update/server_optimizer.h"
 
@@ -38,6 +40,9 @@ struct FederatedOptions {
   /// share of a client's rounds in which it does not answer, drawn from the seed; requires rounds.timeout
   double dropout = 0;
   AggregateOptions aggregate = {};  ///< what a round's answers add up to
+  /// Requires clip_norm, a fraction above 0, clients that count equally, no control variates, and a model without
+  /// running statistics. rounds.secret must be set.
+  PrivacyOptions privacy = {};
   /// SCAFFOLD. Requires clients with plain SGD, as AggregateOptions::Kind::normalized does.
   bool control_variates = false;
   Moments moments = Moments::reset;  ///< applied when a client begins a round; `averaged` is not supported
@@ -59,6 +64,8 @@ class FederatedPolicy : public UpdatePolicy {
   virtual void stop() = 0;
   /// Returns the records of all finished rounds.
   virtual std::vector<RoundRecord> rounds() const = 0;
+  /// Returns what all finished rounds have spent of the clients' privacy; nullopt: the options ask for none.
+  std::optional<PrivacySpent> privacy() const;
 };
 
 std::unique_ptr<FederatedPolicy> federated(const FederatedOptions& options);

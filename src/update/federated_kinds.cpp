@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@
 
 namespace trireme {
 namespace {
+
+constexpr double kUsualDeltaPower = -1.1;  // of the number of clients: McMahan et al., 2018
 
 FederatedOptions read_options(const ConfigTable& update, const RunFacts& facts) {
   FederatedOptions options;
@@ -54,6 +57,31 @@ void read_aggregate(const ConfigTable& update, FederatedOptions& options) {
                 "raise fraction, or choose fewer");
 }
 
+/// Reads the keys of differential privacy, after all others.
+void read_privacy(const ConfigTable& update, FederatedOptions& options) {
+  PrivacyOptions& privacy = options.privacy;
+  privacy.noise = update.get_double("noise", 0, 0);
+  if (!privacy.is_wanted()) {
+    for (const char* key : {"delta", "noise_seed"})
+      if (update.has(key))
+        update.fail(key, "it belongs to noise, which is not given", "add noise = 1, or leave it out");
+    return;
+  }
+  const double clients = double(options.rounds.clients);
+  privacy.delta = update.get_double("delta", std::min(0.1, std::pow(clients, kUsualDeltaPower)), 0);
+  if (!(privacy.delta > 0 && privacy.delta < 1))
+    update.fail("delta", "it is a probability", "choose one far below 1 / clients");
+  if (update.has("noise_seed")) privacy.seed = uint64_t(update.get_int("noise_seed", 0, 0));
+  if (options.clip_norm == 0)
+    update.fail("noise", "it is in units of clip_norm, which is not given", "add clip_norm = 1");
+  if (options.rounds.fraction == 0) update.fail("fraction", "noise needs a share of the clients", "choose above 0");
+  using Kind = AggregateOptions::Kind;
+  if (options.aggregate.kind != Kind::mean)
+    update.fail("aggregate", "noise hides one client in a mean only", "leave one of them out");
+  options.aggregate.kind = Kind::equal;
+  options.rounds.secret = secret_of(privacy);
+}
+
 constexpr double kUsualMu = 0.01;
 constexpr double kUsualAdaptiveRate = 0.01;
 
@@ -74,6 +102,7 @@ std::unique_ptr<UpdatePolicy> read_fedavg(const ConfigTable& update, const RunFa
   FederatedOptions options = read_options(update, facts);
   read_averaging(update, options);
   read_aggregate(update, options);
+  read_privacy(update, options);
   return federated(options);
 }
 
@@ -98,6 +127,7 @@ std::unique_ptr<UpdatePolicy> read_fedprox(const ConfigTable& update, const RunF
   FederatedOptions options = read_options(update, facts);
   read_averaging(update, options);
   options.proximal = update.get_double("mu", kUsualMu, 0);
+  read_privacy(update, options);
   return federated(options);
 }
 
@@ -120,6 +150,7 @@ std::unique_ptr<UpdatePolicy> read_fedadam(const ConfigTable& update, const RunF
   options.server.tau = update.get_double("tau", options.server.tau, 0);
   if (!(options.server.tau > 0))
     update.fail("tau", "updates are divided by it where they are 0", "choose a small number above 0");
+  read_privacy(update, options);
   return federated(options);
 }
 

@@ -14,8 +14,15 @@ FederatedRounds::FederatedRounds(const RoundOptions& options)
 }
 
 std::vector<int> FederatedRounds::selection(int64_t round) const {
-  const auto wanted = std::max<int64_t>(1, std::llround(options_.fraction * options_.clients));
   std::vector<int> chosen;
+  if (options_.secret) {
+    const Philox draw(random_key(*options_.secret, "clients"));
+    for (int client = 0; client < options_.clients; ++client)
+      if (!is_out(client) && draw.uniform(uint64_t(client), uint64_t(round)) < options_.fraction)
+        chosen.push_back(client);
+    return chosen;
+  }
+  const auto wanted = std::max<int64_t>(1, std::llround(options_.fraction * options_.clients));
   const uint64_t key = random_key(options_.seed, "clients of round " + std::to_string(round));
   for (const int64_t client : random_permutation(options_.clients, key))
     if (int64_t(chosen.size()) < wanted && !is_out(int(client))) chosen.push_back(int(client));

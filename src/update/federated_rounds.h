@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,9 @@ struct RoundOptions {
   double fraction = 1;  ///< C
   double timeout = 0;   ///< seconds; a longer round ends with the clients that have answered. 0: no limit
   uint64_t seed = 0;
+  /// Set: each client is selected by itself, with probability `fraction`, drawn from this secret instead of the seed. A
+  /// round may then have no clients.
+  std::optional<uint64_t> secret = {};
 };
 
 /// Not thread-safe. Clients are numbered from 0.
@@ -87,8 +91,8 @@ class FederatedRounds {
   void delay(double seconds) { deadline_ += seconds; }
 
   RoundRecord& record() { return record_; }  ///< record of the open round
-  /// Returns the clients of a round, ascending. A function of the seed and the round, except that clients that have
-  /// left or are lost are skipped.
+  /// Returns the clients of a round, ascending. A function of the seed (or secret) and the round, except that clients
+  /// that have left or are lost are skipped.
   std::vector<int> selection(int64_t round) const;
 
  private:

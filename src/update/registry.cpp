@@ -17,10 +17,10 @@ Additions<const PolicyKind*>& additions() {
 
 const std::vector<const PolicyKind*>& update_policies() {
   static const std::vector<const PolicyKind*> policies = [] {
-    std::vector<const PolicyKind*> all{&kSynchronous,     &kLocalSgd, &kAsyncAverage, &kPartialAverage, &kEasgd,
-                                       &kEamsgd,          &kHogwild,  &kDownpour,     &kShat,           &kDiloco,
-                                       &kStreamingDiloco, &kFedavg,   &kFedprox,      &kFednova,        &kScaffold,
-                                       &kFedbuff,         &kFedadam};
+    std::vector<const PolicyKind*> all{&kSynchronous, &kLocalSgd,        &kGossip,  &kAsyncAverage, &kPartialAverage,
+                                       &kEasgd,       &kEamsgd,          &kHogwild, &kDownpour,     &kShat,
+                                       &kDiloco,      &kStreamingDiloco, &kFedavg,  &kFedprox,      &kFednova,
+                                       &kScaffold,    &kFedbuff,         &kFedadam};
     additions().take(all);
     return all;
   }();

@@ -23,7 +23,7 @@ std::string usual_federated_policy();
 std::unique_ptr<UpdatePolicy> make_update_policy(const ConfigTable& update, const RunFacts& facts);
 
 // Each is defined in its own file, or in one with its variants.
-extern const PolicyKind kSynchronous, kLocalSgd, kAsyncAverage, kPartialAverage, kEasgd, kEamsgd, kHogwild, kDownpour,
-    kShat, kDiloco, kStreamingDiloco, kFedavg, kFedprox, kFednova, kScaffold, kFedbuff, kFedadam;
+extern const PolicyKind kSynchronous, kLocalSgd, kGossip, kAsyncAverage, kPartialAverage, kEasgd, kEamsgd, kHogwild,
+    kDownpour, kShat, kDiloco, kStreamingDiloco, kFedavg, kFedprox, kFednova, kScaffold, kFedbuff, kFedadam;
 
 }  // namespace trireme

@@ -114,6 +114,13 @@ std::vector<at::Tensor> RoundSum::update() const {
   return result;
 }
 
+std::vector<at::Tensor> RoundSum::total() const {
+  std::vector<at::Tensor> copies;
+  copies.reserve(sums_.size());
+  for (const at::Tensor& sum : sums_) copies.push_back(sum.clone());
+  return copies;
+}
+
 void RoundSum::clear() {
   count_ = 0;
   samples_ = weights_ = progress_ = 0;

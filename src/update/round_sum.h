@@ -45,6 +45,8 @@ class RoundSum {
   double samples() const { return samples_; }
   /// Returns the clients' common update, by part, in double. Requires is_enough().
   std::vector<at::Tensor> update() const;
+  /// Returns the sum of the updates, scaled and weighted; empty if there are none. Not if all answers are kept.
+  std::vector<at::Tensor> total() const;
   /// Running statistics of all samples.
   std::span<const RunningStatistics> statistics() const { return statistics_; }
   void clear();

@@ -136,7 +136,7 @@ class Policies(CliTest):
 
     def test_every_policy_is_predicted(self):
         cluster = os.path.join(os.path.dirname(__file__), "..", "..", "examples", "clusters", "64xcpu-1g.cluster.toml")
-        policies = ["local-sgd,every=2 steps", "async-average", "partial", "easgd", "eamsgd", "downpour", "shat", "hogwild",
+        policies = ["local-sgd,every=2 steps", "async-average", "partial", "easgd", "eamsgd", "downpour", "shat", "hogwild", "gossip",
                     "diloco,every_steps=2",
                     "streaming-diloco,every_steps=4", "fedavg,rounds=2", "fedprox,rounds=2", "fedadam,rounds=2",
                     "local-sgd,every=2 steps,inner=tensor=2", "local-sgd,every=2 steps,inner=data=2,sharding=zero3"]

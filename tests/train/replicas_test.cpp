@@ -118,7 +118,7 @@ TEST_F(Replicas, EachMayHaveAGpuOfItsOwn) {
   experiment.length = {1, Length::Unit::epochs};
   for (const std::string strategy :
        {"local-sgd", "async-average", "partial", "easgd", "eamsgd,momentum=0.5", "downpour,push_every=2,fetch_every=2",
-        "shat", "diloco,every_steps=2", "streaming-diloco,every_steps=4",
+        "shat", "gossip,every=2 steps", "diloco,every_steps=2", "streaming-diloco,every_steps=4",
         "streaming-diloco,every_steps=4,outer_gradients=full", "fedavg,rounds=1", "fedprox,rounds=1",
         "fedadam,rounds=1"}) {
     SCOPED_TRACE(strategy);

@@ -84,6 +84,20 @@ void add_refusals(const ReplicaReport& report, RunResult& result) {
     result.warnings.push_back(fmt::format("{} answers came after the end of their round and were not used", late));
 }
 
+/// Adds the rounds, and what they have spent of the clients' privacy.
+void add_rounds(const FederatedPolicy& policy, RunResult& result) {
+  result.replicas->rounds = policy.rounds();
+  result.replicas->privacy = policy.privacy();
+  if (!result.replicas->privacy) return;
+  const auto& [epsilon, delta] = *result.replicas->privacy;
+  const PrivacyOptions& options = policy.options().privacy;
+  result.warnings.push_back(
+      fmt::format("differential privacy of each client: epsilon {:.3g} at delta {:.2g} after {}, for the weights, not "
+                  "for the losses{}",
+                  epsilon, delta, counted(int64_t(result.replicas->rounds.size()), "round"),
+                  options.seed ? "; whoever knows noise_seed can take the noise away" : ""));
+}
+
 }  // namespace
 
 void add_plan_warnings(const Plan& plan, const Model& model, const RunSpec& experiment, int there, RunResult& result) {
@@ -235,8 +249,7 @@ void add_replica_results(const RunAgreement& agreement, const Experiment& experi
   if (result.samples_per_second)
     result.epoch_seconds = double(agreement.batches().samples_per_epoch()) / *result.samples_per_second;
   if (!result.replicas) return;
-  if (const auto* federated = dynamic_cast<const FederatedPolicy*>(&agreement.update()))
-    result.replicas->rounds = federated->rounds();
+  if (const auto* federated = dynamic_cast<const FederatedPolicy*>(&agreement.update())) add_rounds(*federated, result);
   add_refusals(*result.replicas, result);
 }
 
