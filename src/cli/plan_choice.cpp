@@ -147,6 +147,7 @@ Plan choose_or_find_plan(const std::string& name, const std::vector<int>& device
   if (trials) predictions.use_final_trials(trials->measure_step);
   Plan plan = predictions.plan(name, count);
   predictions.keep();
+  if (const std::string note = predictions.take_note(); !note.empty()) std::cerr << "note: " << note << "\n";
   if (trials && trials->progress && predictions.final_trials())
     if (const std::string line = predictions.final_trials()->take_line(model); !line.empty())
       trials->progress->say(line);

@@ -12,9 +12,11 @@
 #include "base/units.h"
 #include "forecast/final_trials.h"
 #include "forecast/plan_search.h"
+#include "forecast/predict_program.h"
 #include "plan/cluster_file.h"
 #include "plan/strategy.h"
 #include "planner/asa.h"
+#include "planner/placement/placed_plans.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -162,8 +164,48 @@ Plan exact_plan(const BestPlan& best, const RunSpec& experiment, const Model& mo
   return plan;
 }
 
-Plan planned_plan(const std::string& name, const RunSpec& experiment, const Model& model, const DeviceChoice& devices) {
+namespace {
+
+/// The placement, on any number of devices for each replica, that is the fastest by the simulator.
+PlannedPlan best_placement(const RunSpec& experiment, const Model& model, const DeviceChoice& devices) {
+  const CostSource& source = devices.source_of(devices.orders.front());
+  const std::string where = fmt::format("strategy {}", kPlacement.name);
+  std::optional<PlacedPlan> best;
+  double least = 0;
+  std::string misfit;
+  for (PlacedPlan& placed : placed_plans(plan_request(experiment, model, source))) {
+    const ProgramPrediction found =
+        predict_program(experiment, model, placed.plan, source, {.timeline = false, .drawing = false});
+    if (found.tightest.missing() > 0) {
+      misfit = found.row.reason;
+      continue;
+    }
+    const double seconds = found.row.step_seconds->median;
+    if (best && least <= seconds) continue;
+    best = std::move(placed);
+    least = seconds;
+  }
+  const int all = int(devices.orders.front().size());
+  if (!best && !misfit.empty())
+    fail_user({where, counted(all, "device"), misfit, "use more devices, a smaller batch, or another strategy"});
+  if (!best)
+    fail_user({where, fmt::format("model {}", model.name()),
+               fmt::format("no placement of its layers on several of {} devices is faster than one device", all),
+               "use another strategy"});
+  return {
+      std::move(best->plan),
+      fmt::format("placement: {} for forward and backward on {} by the search, no placement takes less than {}; one "
+                  "device: {}",
+                  format_seconds(best->seconds), counted(best->devices, "device"), format_seconds(best->bound),
+                  format_seconds(best->alone))};
+}
+
+}  // namespace
+
+PlannedPlan planned_plan(const std::string& name, const RunSpec& experiment, const Model& model,
+                         const DeviceChoice& devices) {
   check_internal(is_planned(name) && name != kExact.name, fmt::format("{} is no such strategy", name));
+  if (name == kPlacement.name) return best_placement(experiment, model, devices);
   const int all = int(devices.orders.front().size());
   const PlanRequest request = plan_request(experiment, model, devices.source_of(devices.orders.front()));
   const std::optional<RatedPlan> rated = name == kAsa.name ? plan_asa(request) : plan_hybrid_static(request);
@@ -175,7 +217,7 @@ Plan planned_plan(const std::string& name, const RunSpec& experiment, const Mode
          "use another number of devices or another batch"});
   Plan plan = rated->plan;
   plan.name = name;
-  return plan;
+  return {std::move(plan)};
 }
 
 }  // namespace trireme

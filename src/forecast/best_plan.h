@@ -30,9 +30,15 @@ struct DeviceChoice {
 BestPlan find_best_plan(const RunSpec& experiment, const Model& model, const DeviceChoice& devices,
                         const BestPlanOptions& options = {});
 
-/// Returns the plan of "hybrid-static" or "asa" on all of these devices, in their first order. Errors (user): no plan
-/// fits into memory; the batch has fewer samples than a plan needs.
-Plan planned_plan(const std::string& name, const RunSpec& experiment, const Model& model, const DeviceChoice& devices);
+struct PlannedPlan {
+  Plan plan;
+  std::string note = {};  ///< a line for the user; may be empty
+};
+
+/// Returns the plan of "hybrid-static", "asa" or "placement" on all of these devices, in their first order. Errors
+/// (user): no plan fits into memory; the batch has fewer samples than a plan needs; nothing is gained by a placement.
+PlannedPlan planned_plan(const std::string& name, const RunSpec& experiment, const Model& model,
+                         const DeviceChoice& devices);
 
 /// Searches for the strategy "exact". Errors (user): no plan was found, or none fits into memory.
 BestPlan search_exact(const RunSpec& experiment, const Model& model, const DeviceChoice& devices);

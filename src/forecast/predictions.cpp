@@ -157,7 +157,11 @@ DeviceChoice Predictions::choice(int devices) {
 
 Plan Predictions::plan(const std::string& name, int devices) {
   if (!is_planned(name)) return make_plan(name, experiment_, model_, source(devices));
-  if (name != kExact.name) return planned_plan(name, experiment_, model_, choice(devices));
+  if (name != kExact.name) {
+    PlannedPlan planned = planned_plan(name, experiment_, model_, choice(devices));
+    note_ = std::move(planned.note);
+    return std::move(planned.plan);
+  }
   if (!final_trials_ || !searched_.contains(devices))
     searched_.insert_or_assign(devices, search_exact(experiment_, model_, choice(devices)));
   return exact_plan(searched_.at(devices), experiment_, model_, devices, final_trials());

@@ -58,6 +58,8 @@ class Predictions {
   /// Returns the plan of a strategy's name (also a planner's) or of a file, on this number of devices. After
   /// use_final_trials(), trial steps choose the plan of "exact", among what the last search on so many devices found.
   Plan plan(const std::string& name, int devices);
+  /// Returns a line about the last plan that plan() found, and forgets it; may be empty.
+  std::string take_note() { return std::exchange(note_, {}); }
   /// Calls `ask`, which requests all costs that are needed. If layers were measured for it, they are measured again
   /// (profile/measure_again.h), and `ask` is called once more. So `ask` must not accumulate results.
   void settle(const std::function<void()>& ask);
@@ -109,6 +111,7 @@ class Predictions {
   std::list<std::pair<Plan, CostSource>> timed_plans_;
   std::map<int, BestPlan> searched_;  // for "exact", by the number of devices
   std::optional<FinalTrials> final_trials_;
+  std::string note_;
 };
 
 /// Sets the experiment's price of this machine and its origin; does nothing if the experiment has none.

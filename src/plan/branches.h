@@ -18,8 +18,8 @@ struct BranchRegion {
 };
 
 /// Returns the outermost regions, in topological order of their forks. A region ends at its fork's immediate
-/// post-dominator, where all paths from the fork converge. Layers on which the loss does not depend belong to no
-/// region.
+/// post-dominator, where all paths from the fork converge. Targets are no forks. Layers on which the loss does not
+/// depend belong to no region.
 std::vector<BranchRegion> find_branches(const Model& model);
 
 /// Returns the worker of each node. Nodes outside the regions are on worker 0. The branches of each region are assigned

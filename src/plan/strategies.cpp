@@ -11,7 +11,7 @@ namespace {
 std::string_view first_of(std::string_view strategy) { return strategy.substr(0, strategy.find(',')); }
 
 const std::vector<const PlannedStrategy*>& planned() {
-  static const std::vector<const PlannedStrategy*> all{&kHybridStatic, &kAsa, &kExact};
+  static const std::vector<const PlannedStrategy*> all{&kHybridStatic, &kAsa, &kExact, &kPlacement};
   return all;
 }
 
@@ -32,6 +32,7 @@ constinit const PlannedStrategy kHybridStatic = {"hybrid-static"};
 constinit const PlannedStrategy kAsa = {
     "asa", "asa: a reconstruction of a published strategy, not its authors' program; see docs/planner.md"};
 constinit const PlannedStrategy kExact = {"exact"};
+constinit const PlannedStrategy kPlacement = {"placement"};
 
 const std::vector<NamedStrategy>& named_strategies() {
   static const std::vector<NamedStrategy> all = [] {

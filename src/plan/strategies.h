@@ -48,7 +48,7 @@ struct PlannedStrategy {
   const char* name;
   const char* note = "";  ///< shown to users wherever the name is printed
 };
-extern const PlannedStrategy kHybridStatic, kAsa, kExact;
+extern const PlannedStrategy kHybridStatic, kAsa, kExact, kPlacement;
 std::vector<std::string> planned_strategies();
 bool is_planned(std::string_view name);
 

@@ -283,6 +283,25 @@ class Predictions(CliTest):
         self.assertEqual(asa["status"], "skipped")
         self.assertIn("fits", asa["reason"])
 
+    def test_operators_on_devices(self):
+        inception = ["--set", 'model={ name = "inception" }', "--set", "batch=64"]
+        self.write("fast.toml", CLUSTER.replace("MEMORY", "8 GiB").replace("10 GB/s", "1000 GB/s"))
+        fast = ["--cluster", "fast.toml"]
+        _, err = self.trireme("plan", "show", "placement", "e.toml", *inception, *fast, "--devices", "2", "--json", "p.json")
+        self.assertRegex(err, "note: placement: .* by the search, no placement takes less than .*; one device: ")
+        plan = self.json("p.json")
+        self.assertEqual((plan["name"], len(plan["stages"]), plan["devices"]), ("placement", 2, 2))
+        self.trireme("simulate", "e.toml", *inception, *fast, "--devices", "2,4", "--strategies", "single,branches,placement", "--json", "s.json")
+        rows = {(row["name"], row["devices"]): row["step_seconds"]["median"] for row in self.json("s.json")["rows"]}
+        self.assertLess(rows["placement", 2], 0.95 * rows["single", 1])
+        self.assertLessEqual(rows["placement", 2], rows["branches", 2] * 1.001)
+        self.assertLess(rows["placement", 4], rows["placement", 2])
+        self.trireme("plan", "show", "placement", "e.toml", *inception, *fast, "--devices", "4", "--json", "q.json")
+        for file in ("p.json", "q.json"):
+            out, _ = self.trireme("verify", "e.toml", *inception, "--plan", file, "--set", "batch_norm=global")
+            self.assertIn("equal (tolerance", out)
+        self.refused("plan", "show", "placement", "e.toml", *fast, "--devices", "2", says=["strategy placement", "no placement", "another strategy"])
+
     def test_plans_that_planners_find_run(self):
         out, _ = self.trireme("compare", "e.toml", "--strategies", "single,asa,exact", "--profile", "p.json", "--out", "o")
         took = re.search(r"exact.*: trial steps: (.*?) took ", out)

@@ -144,6 +144,16 @@ TEST(FindBranches, OfKnownModels) {
   }
 }
 
+/// Two losses read the target: it is no fork. The last blocks are beside the auxiliary head.
+TEST(FindBranches, OfAModelWithTwoLosses) {
+  const Model model = make_model({"inception-v3", {3, 299, 299}, 10, {}});
+  const auto regions = find_branches(model);
+  ASSERT_EQ(regions.size(), 9u);
+  for (size_t r = 0; r + 1 < regions.size(); ++r) EXPECT_GE(regions[r].branches.size(), 3u);
+  EXPECT_EQ(model.node(regions.back().fork).name, "Mixed_6e.concat");
+  EXPECT_EQ(regions.back().join, model.loss());
+}
+
 TEST(PlaceBranches, LongestFirstToTheLeastLoaded) {
   const Model model = make_model({"mlp", {6}, 4, {}});  // only its number of nodes matters
   const BranchRegion region{0, 5, {{1}, {2}, {3}, {4}}};

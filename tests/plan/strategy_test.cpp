@@ -56,7 +56,7 @@ TEST(Strategies, ListsFollowFromTheRegistry) {
                                          "zero1", "zero2", "zero3", "zero3,recompute=all"}));
   EXPECT_EQ(memory_savers(), (Names{"zero1", "zero2", "zero3", "data,recompute=all", "1f1b,recompute=all"}));
   EXPECT_EQ(strategies_of_own_rule(), Names{"branches"});
-  EXPECT_EQ(planned_strategies(), (Names{"hybrid-static", "asa", "exact"}));
+  EXPECT_EQ(planned_strategies(), (Names{"hybrid-static", "asa", "exact", "placement"}));
   EXPECT_TRUE(is_single("single,recompute=all"));
   EXPECT_FALSE(is_single("singles"));
   EXPECT_FALSE(is_single("my plan"));

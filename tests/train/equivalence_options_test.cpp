@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
+#include <random>
 #include <set>
 
 #include "equivalence.h"
@@ -215,6 +216,32 @@ TEST(Branches, OfOneBlockRunAtOnce) {
         EXPECT_EQ(at_once.size(), size_t(workers)) << "behind " << model.node(region.fork).name;
       }
     }
+}
+
+/// Every layer on any of the devices, alone and with a data axis.
+TEST(Placement, OfAnyLayerOnAnyDevice) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (const char* name : {"inception", "skip"}) {
+    const Model model = small_model(name);
+    for (const int replicas : {1, 2})
+      for (const int devices : {2, 3}) {
+        Plan plan = plan_of("single", model);
+        plan.devices = replicas * devices;
+        plan.stages.clear();
+        for (int d = 0; d < devices; ++d) {
+          std::vector<int>& workers = plan.stages.emplace_back();
+          for (int r = 0; r < replicas; ++r) workers.push_back(r * devices + d);
+        }
+        for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+          plan.layers[size_t(id)] = {
+              .stage = id < model.input_count() + devices ? id - model.input_count() : int(random() % size_t(devices)),
+              .data = replicas};
+        validate(plan, model, kBatch, "test");
+        for (const Recipe& recipe : {recipes()[0], recipes()[1]}) expect_equivalent(model, plan, recipe, {});
+      }
+  }
 }
 
 TEST(Skips, GoStraightToTheStageThatReadsThem) {
