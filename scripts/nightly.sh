@@ -5,6 +5,7 @@
 # - the benchmarks, only compiled
 # - all configurations of the fixed point
 # - the simulator, compared with published tables
+# - if TRIREME_DATA names real data: predictions of this machine, and what the planner's choice costs, against their goals
 # - 20 minutes of an elastic run with ranks that are killed, frozen and replaced
 # - the analysis of locks in all files
 # - clang-tidy for all changed files
@@ -29,6 +30,11 @@ part "slow tests" ctest --test-dir build -L slow --no-tests=error --output-on-fa
 part "completion in every shell" ctest --test-dir build -R cli_pages_test --no-tests=error --output-on-failure
 part benchmarks scripts/build.sh benchmarks
 part validation bench/validation.sh --check
+if [ -n "${TRIREME_DATA:-}" ]; then  # timing: fails on a machine that is not idle
+  part "predictions of this machine" /usr/bin/python3 -B bench/prediction.py --check
+  part regret /usr/bin/python3 -B bench/regret.py --check
+  [ "$(id -u)" -ne 0 ] || part "regret between processes" /usr/bin/python3 -B bench/regret.py --processes --check
+fi
 part "fixed point" /usr/bin/python3 -B tests/fixed_point/fixed_point.py "$root/build/trireme" "$root/examples" \
   --check tests/fixed_point/portable.json
 part soak /usr/bin/python3 -B bench/soak.py "$root/build" 20  # kills, freezes and replaces the ranks of an elastic run

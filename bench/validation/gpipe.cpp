@@ -121,9 +121,11 @@ Table gpipe_tpu() {
                   "batch size (2.29 and 2.91), "
                   "so the batch must have grown with M there. With one batch for all rows these values cannot be "
                   "reached, so these rows have no "
-                  "limit. AmoebaNet's rows are not reached either, for two reasons: with one batch, M = 32 leaves 4 "
-                  "images per micro-batch, whose "
-                  "small operators are slow here; and cells of equal FLOPs do not take equally long."};
+                  "limit. M = 1: only one partition works at a time, so with one batch more of them gain nothing; the "
+                  "published 1.07 to 1.38 need larger batches, for which more partitions leave memory. AmoebaNet's "
+                  "other rows are not reached either: with one batch, M = 32 leaves 4 images per micro-batch, whose "
+                  "small operators are slow here, and cells of equal FLOPs do not take equally long. Why its rows of "
+                  "M = 4 are slower as published than here was not found."};
   const Model model = transformer(48);
   const Cluster cluster = example_cluster("tpu-v3-8");
   const Setting setting{.model = model, .cluster = cluster, .batch = kBatch};

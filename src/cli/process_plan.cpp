@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <thread>
+#include <utility>
 
 #include "base/counted.h"
 #include "base/devices/gpu.h"
@@ -26,6 +30,32 @@ namespace trireme {
 namespace {
 
 using nlohmann::json;
+
+constexpr auto kPoll = std::chrono::milliseconds(50);
+
+/// While it exists, an interrupt of this rank ends all ranks: nothing is trained yet that could be kept. In trials the
+/// run itself ends first.
+class EndIfInterrupted {
+ public:
+  explicit EndIfInterrupted(std::shared_ptr<ProcessRank> process)
+      : process_(std::move(process)), thread_([this] { watch(); }) {}
+  ~EndIfInterrupted() {
+    over_ = true;
+    thread_.join();
+  }
+  EndIfInterrupted(const EndIfInterrupted&) = delete;
+  EndIfInterrupted& operator=(const EndIfInterrupted&) = delete;
+
+ private:
+  void watch() const {
+    while (!over_ && !interrupted_by_user()) std::this_thread::sleep_for(kPoll);
+    if (!over_) process_->abort(fmt::format("rank {} was interrupted", process_->rank()));
+  }
+
+  const std::shared_ptr<ProcessRank> process_;
+  std::atomic<bool> over_ = false;
+  std::thread thread_;
+};
 
 /// What all ranks have while rank 0 chooses the plan.
 class Planning {
@@ -120,6 +150,7 @@ Plan Planning::checked_plan() {
 
 Plan plan_of_processes(const TrainOptions& options, const BackendKind& backend,
                        const std::shared_ptr<ProcessRank>& process, const TrainSubject& subject, std::string& through) {
+  const EndIfInterrupted watch(process);
   Planning planning(options, backend, process, subject);
   Plan plan = process->rank() == 0 ? planning.choose() : planning.follow();
   if (!planning.way().empty()) through += ", " + planning.way();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -16,9 +17,25 @@ namespace {
 
 constexpr double kClearlySlower = 0.25;  // than the fastest of a round
 
+bool has_fewer_parts(const Finalist* a, const Finalist* b) { return parts_of(a->rated.plan) < parts_of(b->rated.plan); }
+
+/// Fewer parts, and of equally many a smaller tensor degree: plain data parallelism before all others.
+bool is_plainer(const Finalist* a, const Finalist* b) {
+  const auto key = [](const Plan& plan) { return std::pair(parts_of(plan), plan.layers.back().tensor); };
+  return key(a->rated.plan) < key(b->rated.plan);
+}
+
+/// Plans with the same text differ in their schedule at most.
+std::string without_schedule(const Finalist& finalist, const Model& model) {
+  Plan plan = finalist.rated.plan;
+  plan.schedule = Plan().schedule;
+  plan.optimizer_sharding = OptimizerSharding::none;
+  return plan.in_short(model);
+}
+
 /// The finalists to try, as choose() says.
 std::vector<const Finalist*> candidates(const std::vector<Finalist>& finalists, const Model& model, int devices,
-                                        const Finalist& simplest) {
+                                        const Finalist& simplest, double plainest_within) {
   std::vector<const Finalist*> usable;  // the fastest first
   for (const Finalist& finalist : finalists)
     if (finalist.fits_simulated && (devices == 0 || finalist.rated.plan.devices == devices) &&
@@ -27,8 +44,9 @@ std::vector<const Finalist*> candidates(const std::vector<Finalist>& finalists, 
   if (usable.empty()) return usable;
   std::stable_sort(usable.begin(), usable.end(),
                    [](const Finalist* a, const Finalist* b) { return a->simulated < b->simulated; });
-  const double limit = (1 + FinalTrials::kWithin) * usable.front()->simulated;
-  std::erase_if(usable, [&](const Finalist* finalist) { return finalist->simulated > limit; });
+  const Finalist* const plainest = *std::min_element(usable.begin(), usable.end(), is_plainer);
+  const double fastest = usable.front()->simulated;
+  std::erase_if(usable, [&](const Finalist* f) { return f->simulated > (1 + FinalTrials::kWithin) * fastest; });
   std::vector<const Finalist*> chosen;
   std::vector<std::string> looks;  // of `chosen`
   const auto add = [&](const Finalist* finalist) {
@@ -46,17 +64,20 @@ std::vector<const Finalist*> candidates(const std::vector<Finalist>& finalists, 
   };
   add(usable.front());
   add(&simplest);
-  add(*std::min_element(usable.begin(), usable.end(), [](const Finalist* a, const Finalist* b) {
-    return parts_of(a->rated.plan) < parts_of(b->rated.plan);
-  }));
+  add(*std::min_element(usable.begin(), usable.end(), has_fewer_parts));
+  if (plainest->simulated <= (1 + plainest_within) * fastest) add(plainest);
+  std::set<std::string> families;
+  for (const Finalist* finalist : chosen) families.insert(without_schedule(*finalist, model));
+  for (const Finalist* finalist : usable)
+    if (families.insert(without_schedule(*finalist, model)).second) add(finalist);
   for (const Finalist* finalist : usable) add(finalist);
   return chosen;
 }
 
 }  // namespace
 
-FinalTrials::FinalTrials(MeasureStep measure_step, double core_seconds)
-    : measure_step_(std::move(measure_step)), core_seconds_(core_seconds) {}
+FinalTrials::FinalTrials(MeasureStep measure_step, double core_seconds, double plainest_within)
+    : measure_step_(std::move(measure_step)), core_seconds_(core_seconds), plainest_within_(plainest_within) {}
 
 size_t FinalTrials::known(const Finalist& finalist) {
   const auto found = std::find_if(tried_.begin(), tried_.end(),
@@ -84,7 +105,7 @@ const Finalist* FinalTrials::choose(const std::vector<Finalist>& finalists, cons
   last_.clear();
   const Finalist* const simplest = to_run(finalists, devices);
   if (!simplest || !simplest->fits_simulated || !simplest->is_measured) return nullptr;
-  const std::vector<const Finalist*> tries = candidates(finalists, model, devices, *simplest);
+  const std::vector<const Finalist*> tries = candidates(finalists, model, devices, *simplest, plainest_within_);
   if (tries.size() < 2) return nullptr;
 
   std::vector<std::pair<const Finalist*, size_t>> left;

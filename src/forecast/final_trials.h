@@ -15,13 +15,15 @@ namespace trireme {
 class FinalTrials {
  public:
   /// `measure_step`: a step as the training will run it. `core_seconds`: the speed of the cores at which the trials are
-  /// compared (Predictions::core_seconds); 0: as measured.
-  FinalTrials(MeasureStep measure_step, double core_seconds);
+  /// compared (Predictions::core_seconds); 0: as measured. `plainest_within`: the plainest plan, data parallelism, is
+  /// tried if it is predicted to take at most that much longer than the fastest (1: twice as long).
+  FinalTrials(MeasureStep measure_step, double core_seconds, double plainest_within = kWithin);
 
   /// Returns the finalist to train under, of those that fit and have this number of devices (0: any). Tries up to
   /// kMostTried of those that are predicted to take at most kWithin longer than the fastest: that one, the one that
-  /// to_run() would choose, the fastest of those with the fewest parts, and the next fastest ones; of plans that differ
-  /// in optimizer sharding only, or not at all in their short description, the one with fewer parts. They take turns;
+  /// to_run() would choose, the fastest of those with the fewest parts, and the next fastest ones, those that differ
+  /// only in their schedule last; of plans that differ in optimizer sharding only, or not at all in their short
+  /// description, the one with fewer parts. They take turns;
   /// one that is clearly slower drops out after a round. Of those that took at most kNoise longer than the fastest,
   /// returns the one with the fewest parts. Plans that a run refuses are left out, and those with steps that are too
   /// long (trial_rounds). Null: nothing was measured, because there are not two such plans, or predictions are not
@@ -48,7 +50,7 @@ class FinalTrials {
   double seconds(const Tried& tried) const { return median_seconds(tried.measured, core_seconds_); }
 
   const MeasureStep measure_step_;
-  const double core_seconds_;
+  const double core_seconds_, plainest_within_;
   std::vector<Tried> tried_;
   std::vector<size_t> last_;  ///< the places of the last choice's plans in `tried_`, the chosen one first
 };

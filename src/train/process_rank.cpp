@@ -96,17 +96,25 @@ ProcessMachines ProcessRank::measure_machines() {
   std::vector<std::vector<int>> ranks(machines_.cores.size());
   for (int rank = 0; rank < size(); ++rank) ranks[size_t(machines_.of_rank[size_t(rank)])].push_back(rank);
   using Pairs = std::vector<std::pair<int, int>>;
-  Pairs neighbours, across;
-  for (const std::vector<int>& here : ranks)
-    for (size_t k = 0; k + 1 < here.size(); k += 2) neighbours.emplace_back(here[k], here[k + 1]);
-  for (size_t m = 0; m + 1 < ranks.size(); m += 2) across.emplace_back(ranks[m].front(), ranks[m + 1].front());
-  const auto link_of = [&](const Pairs& pairs) {
-    const LinkEstimate measured = probe_links(*world_, pairs);
-    return Link{.bandwidth = measured.bandwidth, .latency = measured.latency};
+  // Neighbours in a row, in two rounds, because a rank is in one pair at a time.
+  const auto link_of = [&](const std::vector<std::vector<int>>& rows) {
+    Link worst;
+    for (const size_t first : {size_t{0}, size_t{1}}) {
+      Pairs pairs;
+      for (const std::vector<int>& row : rows)
+        for (size_t k = first; k + 1 < row.size(); k += 2) pairs.emplace_back(row[k], row[k + 1]);
+      if (pairs.empty()) continue;
+      const LinkEstimate measured = probe_links(*world_, pairs);
+      worst.latency = std::max(worst.latency, measured.latency);
+      worst.bandwidth = worst.bandwidth > 0 ? std::min(worst.bandwidth, measured.bandwidth) : measured.bandwidth;
+    }
+    return worst;
   };
+  std::vector<int> leaders;  // a rank of each machine
+  for (const std::vector<int>& here : ranks) leaders.push_back(here.front());
   ProcessMachines measured = machines_;
-  measured.within = link_of(neighbours);
-  measured.network = link_of(across);
+  measured.within = link_of(ranks);
+  measured.network = link_of({leaders});
   return measured;
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 
 #include "../train/tiny_training.h"
@@ -82,6 +83,27 @@ TEST_F(FinalTrialsTest, ASimplePlanIsTriedAmongManyThatArePredictedToBeFaster) {
   FinalTrials others(steps(), 0);
   EXPECT_NE(chosen(others, finalists), "data");
   EXPECT_FALSE(trials.contains("data"));
+}
+
+TEST_F(FinalTrialsTest, BetweenProcessesTheSimplestIsTriedWhateverWasPredicted) {
+  seconds = {{"pipeline", 0.2}, {"data", 0.1}, {"tensor", 0.2}};
+  FinalTrials final_trials(steps(), 0, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(
+      chosen(final_trials, {finalist("pipeline", 2, 0.01), finalist("tensor", 2, 0.011), finalist("data", 2, 0.5)}),
+      "data");
+}
+
+TEST_F(FinalTrialsTest, PlansOfOneShapeAreTriedLast) {
+  std::vector<Finalist> finalists;
+  for (const char* name : {"1f1b", "zero-bubble", "zero-bubble-h2", "zero-bubble-2p", "tensor", "data"}) {
+    finalists.push_back(finalist(name, 2, 0.1 + 0.001 * double(finalists.size())));
+    seconds[name] = 0.1;
+  }
+  FinalTrials final_trials(steps(), 0);
+  chosen(final_trials, finalists);
+  EXPECT_TRUE(trials.contains("tensor") && trials.contains("data") && trials.contains("1f1b"));
+  EXPECT_EQ(trials.size(), FinalTrials::kMostTried) << "the next place is for the fastest other schedule";
+  EXPECT_TRUE(trials.contains("zero-bubble"));
 }
 
 TEST_F(FinalTrialsTest, PlansAreComparedAtOneSpeedOfTheCores) {
