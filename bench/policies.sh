@@ -1,11 +1,13 @@
 #!/bin/sh
-# The cost of update policies as the table of an experiment with a target: examples/heterogeneous.toml (workers of unequal speed) or another one.
+# The tables of update policies in docs/policy-measurements.md: runs or resumes `trireme study policies` and prints what it found.
 #
-# Usage: bench/policies.sh [BUILD_FOLDER] [EXPERIMENT] [RUNS_FOLDER]   (default: build, heterogeneous, a temporary one)
+# Usage: bench/policies.sh [BUILD_FOLDER] [STUDY_FOLDER] [--quick]   (default: build, a temporary folder)
+# TRIREME_DATA: the folder with MNIST and SST-2. An hour on an idle machine with two cores; with --quick five minutes.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/common.sh"
 build=${1:-$here/../build}
 need "$build" trireme
-use_folder "${3:-}"
-/usr/bin/python3 -B "$here/peers/policies_table.py" "$build/trireme" "$here/../examples/${2:-heterogeneous}.toml" "$work"
+use_folder "${2:-}"
+"$build/trireme" study "$here/../examples/studies/policies.study.toml" ${3:-} --data-dir "$TRIREME_DATA" --out "$work/policies" >&2
+/usr/bin/python3 -B "$here/peers/policies_table.py" "$work/policies/study.json"

@@ -1,25 +1,29 @@
-"""A comparison of update policies as a table. Usage: policies_table.py TRIREME EXPERIMENT FOLDER [KEY=VALUE ...]"""
-import os
+"""For bench/policies.sh: the tables of a study as Markdown, a section for each run. Usage: policies_table.py STUDY_JSON"""
+import json
 import sys
 
-from study import compare, duration, seconds, size, staleness, table
-
-TRIREME, EXPERIMENT, FOLDER, *SETTINGS = sys.argv[1:]
+from study import table
 
 
-def quality(evaluation):
-    return f"{100 * evaluation['metrics'][0]['value']:.2f} %" if evaluation else "-"
+def plain(cell):
+    """A number without a spread that is zero."""
+    value, _, spread = cell.partition(" ± ")
+    return value if not spread.strip("0.") else cell
 
 
-rows = compare(TRIREME, EXPERIMENT, os.path.join(FOLDER, os.path.basename(EXPERIMENT).removesuffix(".toml")), SETTINGS)
-target = next(row["target"] for row in rows)
-cells = []
-for row in rows:
-    replicas, reached = row["replicas"], row["to_target"]
-    stale = staleness(row) if replicas else None
-    cells.append([f"`{row['name']}`", duration(seconds(row)), duration(reached["seconds"]) if reached else "never",
-                  quality(row["test_at_equal_samples"]),
-                  quality(row["test_at_equal_time"]), f"{100 * replicas['idle_share']:.0f} %" if replicas else "-",
-                  size(replicas["bytes_sent"]) if replicas else "-", f"{stale[0]} / {stale[1]}" if stale else "-"])
-table(["strategy", "time", f"to {100 * target:g} %", "accuracy at equal samples", "at equal time", "waiting", "sent",
-       "staleness, median / most"], cells)
+def main():
+    with open(sys.argv[1], encoding="utf-8") as file:
+        study = json.load(file)
+    for part in study["parts"]:
+        for run in part["runs"]:
+            columns = run["table"]
+            if not columns:
+                continue
+            print(f"### `{run['run']}`")
+            head = [c["title"].replace("_", " ") + (f", {c['unit']}" if c["unit"] else "") for c in columns]
+            rows = [list(cells) for cells in zip(*(c["cells"] for c in columns))]
+            table(head, [[f"`{name}`", *map(plain, rest)] for name, *rest in rows])
+
+
+if __name__ == "__main__":
+    main()

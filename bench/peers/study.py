@@ -51,19 +51,6 @@ def first_at(row, metric, level):
     return next((e for e in row["evaluations"] if value(e, metric) >= level), None)
 
 
-def staleness(row):
-    """Median and largest staleness; None if no replica read values that others could change."""
-    histogram = row["replicas"]["staleness"]
-    count = sum(histogram)
-    if count == 0:
-        return None
-    within, median = histogram[0], 0
-    while 2 * within < count:
-        median += 1
-        within += histogram[median]
-    return median, max(k for k, n in enumerate(histogram) if n)
-
-
 def size(count):
     """Bytes as text."""
     for unit, bytes_of in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

@@ -111,6 +111,7 @@ ProcessMachines ProcessRank::measure_machines() {
     return worst;
   };
   std::vector<int> leaders;  // a rank of each machine
+  leaders.reserve(ranks.size());
   for (const std::vector<int>& here : ranks) leaders.push_back(here.front());
   ProcessMachines measured = machines_;
   measured.within = link_of(ranks);
