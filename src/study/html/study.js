@@ -13,6 +13,9 @@ function setStyle(set, isPoints) {
            order: set.published ? 0 : 1, clip: 8, showLine: !isPoints };
 }
 
+const FAR = 30;          // times the least value of an axis: then it is logarithmic
+const MOST_POINTS = 20;  // in a legend
+
 /// The numbers of a chart, one line per point.
 function pointTable(chart) {
   const line = (point) => [point.of, formatNumber(point.x), formatNumber(point.y)];
@@ -39,6 +42,8 @@ function drawChart(chart) {
   options.plugins.tooltip.callbacks = { title: () => "", label };
   const counts = [...new Set(points.map((point) => point.x))].sort((a, b) => a - b);
   if (chart.x.devices) Object.assign(options.scales.x, devicesAxis(counts));
+  else if (isPoints && counts[0] > 0 && counts[counts.length - 1] > FAR * counts[0]) Object.assign(options.scales.x, { type: "logarithmic", beginAtZero: false });
+  if (isPoints) Object.assign(options.plugins.legend, { display: sets.length <= MOST_POINTS, labels: { usePointStyle: true, boxHeight: 6 } });
   if (Math.min(...values) < 0 || Math.min(...values) > 0.5 * Math.max(...values)) options.scales.y.beginAtZero = false;
   const names = chart.sets.map((set) => set.name).join(", ");
   addChart(box, `${chart.title}, ${chart.run}: ${names}. The numbers are in the table below.`,
