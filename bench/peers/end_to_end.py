@@ -100,8 +100,8 @@ def write_data(folder):
 
 
 def with_32_gib(clusters, folder):
-    """The folder with copies of the cluster files whose GPUs have 32 GiB: there is such a V100, and dense gradients of BigLSTM's words do not fit
-    into 16."""
+    """A folder with copies of the cluster files whose GPUs have 32 GiB, as some V100 have: dense gradients of BigLSTM's words do not fit into
+    16."""
     for name in (LARGE, NODE):
         with open(os.path.join(clusters, name)) as source, open(os.path.join(folder, name), "w") as copy:
             text = source.read().replace('memory = "16 GiB"', 'memory = "32 GiB"')
@@ -177,7 +177,8 @@ def section(summary, speedups, projections):
         "and its bytes ([simulation.md](simulation.md), \"Inside layers\")."),
             *projections, "\nThese inputs are all assumptions:\n\n", wrapped(
         "- **Steps** are predicted by the simulator from a datasheet (`examples/clusters/32xdgx1-v100.cluster.toml`, fp32, 400 Gbit/s "
-        "between machines, but 32 GiB for each GPU, because dense gradients of BigLSTM's words do not fit into 16): an approximation. Which precision and which network the paper used is not known here.", "  ")]
+        "between machines, but 32 GiB for each GPU, because dense gradients of BigLSTM's words do not fit into 16): an approximation. "
+        "Which precision and which network the paper used is not known here.", "  ")]
     for name, network in NETWORKS.items():
         epochs = ", ".join(f"{n}: {'not reached' if e is None else e}" for n, e in network["epochs"].items())
         text.append(wrapped(f"- **{name}**: {network['batch']} samples per worker; {network['samples']:,} samples per epoch; "

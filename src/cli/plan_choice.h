@@ -46,7 +46,7 @@ Plan choose_plan(const std::string& name, const std::vector<int>& devices, const
 /// For a plan that is about to run.
 struct PlanTrials {
   MeasureStep measure_step;      ///< of the plans among which trial steps choose (FinalTrials)
-  Progress* progress = nullptr;  ///< says what the trials took; null: nobody does
+  Progress* progress = nullptr;  ///< shows what the trials took; null: not shown
 };
 
 /// The same, and also a planner's plan (plan/strategy.h), found by the costs of layers on this machine or on a

@@ -2,15 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 #include <utility>
 
-#include "base/counted.h"
 #include "base/devices/gpu.h"
+#include "base/mutex.h"
 #include "cli/plan_choice.h"
 #include "cli/process_gpus.h"
 #include "cli/train_checkpoints.h"
@@ -24,7 +23,6 @@
 #include "train/follower_rank.h"
 #include "train/measure_step.h"
 #include "trireme/error.h"
-#include "update/registry.h"
 
 namespace trireme {
 namespace {
@@ -33,27 +31,34 @@ using nlohmann::json;
 
 constexpr auto kPoll = std::chrono::milliseconds(50);
 
-/// While it exists, an interrupt of this rank ends all ranks: nothing is trained yet that could be kept. In trials the
-/// run itself ends first.
+/// While it exists, an interrupt of this rank ends all ranks, also in a trial: nothing is trained yet that could be
+/// kept.
 class EndIfInterrupted {
  public:
   explicit EndIfInterrupted(std::shared_ptr<ProcessRank> process)
       : process_(std::move(process)), thread_([this] { watch(); }) {}
   ~EndIfInterrupted() {
-    over_ = true;
+    {
+      MutexLock lock(mutex_);
+      over_ = true;
+    }
+    changed_.notify_all();
     thread_.join();
   }
   EndIfInterrupted(const EndIfInterrupted&) = delete;
   EndIfInterrupted& operator=(const EndIfInterrupted&) = delete;
 
  private:
-  void watch() const {
-    while (!over_ && !interrupted_by_user()) std::this_thread::sleep_for(kPoll);
+  void watch() {
+    MutexLock lock(mutex_);
+    while (!over_ && !interrupted_by_user()) changed_.wait_for(mutex_, kPoll);
     if (!over_) process_->abort(fmt::format("rank {} was interrupted", process_->rank()));
   }
 
   const std::shared_ptr<ProcessRank> process_;
-  std::atomic<bool> over_ = false;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  bool over_ TRIREME_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

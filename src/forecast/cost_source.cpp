@@ -30,15 +30,15 @@ int places_there(const RunSpec& experiment, const Fingerprint& machine) {
   return experiment.processes && machine.gpus > 0 && experiment.gpus > 0 ? experiment.gpus : machine.places();
 }
 
-/// The machines of processes and their connections, instead of the links between threads that a profile has.
-void connect_processes(const ProcessMachines& machines, CostSource& source) {
+/// The workers' machines and connections, instead of the links between threads that a profile has.
+void connect_machines(const ProcessMachines& machines, CostSource& source) {
   Cluster& cluster = source.cluster;
-  int nodes = 0;  // of the devices; there may be more processes
+  int nodes = 0;  // of the devices; there may be more ranks
   for (size_t d = 0; d < cluster.devices.size(); ++d) {
     cluster.devices[d].node = machines.of_rank[d];
     nodes = std::max(nodes, machines.of_rank[d] + 1);
   }
-  const double price = cluster.nodes.front().price_per_hour;
+  const double price = cluster.nodes.empty() ? 0 : cluster.nodes.front().price_per_hour;
   cluster.nodes.assign(size_t(nodes), ClusterNode{.link = machines.within, .price_per_hour = price, .instance = ""});
   cluster.network = machines.network;
   source.links =
@@ -46,7 +46,7 @@ void connect_processes(const ProcessMachines& machines, CostSource& source) {
   cluster.overlap = source.links->overlap();
 }
 
-/// True if a machine has fewer cores than its processes, the first `workers`, want.
+/// True if a machine has fewer cores than its processes want. `threads`: by rank, of the first ranks.
 bool is_crowded(const ProcessMachines& machines, const std::vector<int>& threads) {
   std::vector<int> wanted(machines.cores.size());
   for (size_t rank = 0; rank < threads.size(); ++rank) wanted[size_t(machines.of_rank[rank])] += threads[rank];
@@ -62,11 +62,10 @@ SiteOptions site_options(const RunSpec& experiment) {
 }
 
 void emulate_links(double bandwidth, double latency, int cores, CostSource& source) {
-  source.links = std::make_shared<LinksOfSpeed>(source.cluster.size(), cores, bandwidth, latency);
-  const double price = source.cluster.nodes.empty() ? 0 : source.cluster.nodes.front().price_per_hour;
-  source.cluster.nodes = {
-      ClusterNode{.link = {.bandwidth = bandwidth, .latency = latency}, .price_per_hour = price, .instance = ""}};
-  source.cluster.overlap = source.links->overlap();
+  connect_machines({.of_rank = std::vector<int>(source.cluster.devices.size(), 0),
+                    .cores = {cores},
+                    .within = {.bandwidth = bandwidth, .latency = latency}},
+                   source);
 }
 
 int places_wanted(const RunSpec& experiment, const Fingerprint& machine, int workers) {
@@ -105,7 +104,7 @@ CostSource measured_source(const RunSpec& experiment, const Model& model, const 
   describe_links(profile.links, source.cluster);
   source.cluster.nodes.front().price_per_hour = experiment.price_per_hour;
   source.cluster.price = {.currency = experiment.currency, .date = "", .source = experiment.price_note};
-  if (machines) connect_processes(*machines, source);
+  if (machines) connect_machines(*machines, source);
   if (experiment.links)
     emulate_links(experiment.links->at_first.bandwidth, experiment.links->at_first.latency, places, source);
   return source;

@@ -23,11 +23,10 @@ class FinalTrials {
   /// kMostTried of those that are predicted to take at most kWithin longer than the fastest: that one, the one that
   /// to_run() would choose, the fastest of those with the fewest parts, and the next fastest ones, those that differ
   /// only in their schedule last; of plans that differ in optimizer sharding only, or not at all in their short
-  /// description, the one with fewer parts. They take turns;
-  /// one that is clearly slower drops out after a round. Of those that took at most kNoise longer than the fastest,
-  /// returns the one with the fewest parts. Plans that a run refuses are left out, and those with steps that are too
-  /// long (trial_rounds). Null: nothing was measured, because there are not two such plans, or predictions are not
-  /// based on measurements, or none could run.
+  /// description, the one with fewer parts. They take turns; one that is clearly slower drops out after a round. Of
+  /// those that took at most kNoise longer than the fastest, returns the one with the fewest parts. Plans that a run
+  /// refuses are left out, and those with steps that are too long (trial_rounds). Null: nothing was measured, because
+  /// there are not two such plans, or predictions are not based on measurements, or none could run.
   const Finalist* choose(const std::vector<Finalist>& finalists, const Model& model, int devices = 0);
 
   /// Returns a line that says what the plans took at the last choice, and forgets it; "": nothing was measured.

@@ -192,8 +192,7 @@ class FederatedServer final : public CentralServer {
     if (!privacy.is_wanted()) return sum_.is_enough() ? sum_.update() : std::vector<at::Tensor>();
     const double expected = options_.rounds.fraction * options_.rounds.clients;
     std::vector<at::Tensor> update = sum_.total();
-    for (const at::Tensor& weights : shard.weights)
-      if (update.size() < shard.weights.size()) update.push_back(at::zeros(weights.sizes(), at::kDouble));
+    make_zeros(update, shard);
     add_noise(update, privacy.noise * options_.clip_norm, *options_.rounds.secret, rounds_.round());
     for (at::Tensor& part : update) part.div_(expected);
     return update;

@@ -22,7 +22,7 @@ namespace trireme {
 struct PrivacyOptions {
   double noise = 0;  ///< standard deviation of the noise of the sum, in units of clip_norm; 0: no privacy
   double delta = 0;
-  /// Key of the noise and of the selection. Whoever knows it can take the noise away. Not set: from the system's random
+  /// Key of the noise and of the selection. With it the noise can be taken away. Not set: from the system's random
   /// numbers.
   std::optional<uint64_t> seed = {};
 

@@ -42,8 +42,10 @@ function drawChart(chart) {
   options.plugins.tooltip.callbacks = { title: () => "", label };
   const counts = [...new Set(points.map((point) => point.x))].sort((a, b) => a - b);
   if (chart.x.devices) Object.assign(options.scales.x, devicesAxis(counts));
-  else if (isPoints && counts[0] > 0 && counts[counts.length - 1] > FAR * counts[0]) Object.assign(options.scales.x, { type: "logarithmic", beginAtZero: false });
-  if (isPoints) Object.assign(options.plugins.legend, { display: sets.length <= MOST_POINTS, labels: { usePointStyle: true, boxHeight: 6 } });
+  const least = counts[0], isFar = isPoints && least > 0 && counts[counts.length - 1] > FAR * least;
+  if (isFar && !chart.x.devices) Object.assign(options.scales.x, { type: "logarithmic", beginAtZero: false });
+  const legend = { display: sets.length <= MOST_POINTS, labels: { usePointStyle: true, boxHeight: 6 } };
+  if (isPoints) Object.assign(options.plugins.legend, legend);
   if (Math.min(...values) < 0 || Math.min(...values) > 0.5 * Math.max(...values)) options.scales.y.beginAtZero = false;
   const names = chart.sets.map((set) => set.name).join(", ");
   addChart(box, `${chart.title}, ${chart.run}: ${names}. The numbers are in the table below.`,
