@@ -3,8 +3,10 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <chrono>
+#include <filesystem>
 #include <thread>
 
 #include "../base/expect_error.h"
@@ -110,6 +112,21 @@ TEST_F(Gloo, AnInterfaceThatIsNotThereIsNamed) {
                        {.size = 1, .store_file = rendezvous.path(), .interface = "eth77", .rendezvous_seconds = 1});
                  }),
       HasSubstr("eth77"));
+}
+
+int threads_with_policy(int policy) {
+  int count = 0;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task"))
+    count += sched_getscheduler(std::stoi(thread.path().filename())) == policy;
+  return count;
+}
+
+TEST_F(Gloo, OnlyItsOwnThreadDoesNotInterruptOthers) {
+  ASSERT_EQ(sched_getscheduler(0), SCHED_OTHER) << "the test itself must run under the usual policy";
+  const RendezvousFile rendezvous;
+  const auto world = gloo_communicator({.size = 1, .store_file = rendezvous.path(), .rendezvous_seconds = 10});
+  EXPECT_EQ(threads_with_policy(SCHED_BATCH), 1);
+  EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER);
 }
 
 TEST_F(Gloo, ABadRankIsTheUsersError) {

@@ -8,6 +8,8 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <sched.h>
+
 #include <csignal>
 #include <thread>
 #include <utility>
@@ -200,7 +202,26 @@ void wait_for_all(c10d::Store& store, const WorldOptions& options) {
   }
 }
 
+/// Threads that are started while it exists do not interrupt other threads when they wake (SCHED_BATCH of sched(7)).
+class StartsPatientThreads {
+ public:
+  StartsPatientThreads() : is_normal_(sched_getscheduler(0) == SCHED_OTHER) { set(SCHED_BATCH); }
+  ~StartsPatientThreads() { set(SCHED_OTHER); }
+  StartsPatientThreads(const StartsPatientThreads&) = delete;
+  StartsPatientThreads& operator=(const StartsPatientThreads&) = delete;
+
+ private:
+  void set(int policy) const {
+    const sched_param priority{};
+    if (is_normal_) sched_setscheduler(0, policy, &priority);  // of this thread; a refusal costs only speed
+  }
+  const bool is_normal_;  ///< the user has chosen no other policy
+};
+
+/// Gloo's thread polls without a pause while another thread holds the lock of a ready connection. If it has taken this
+/// thread's core, the lock stays held until the scheduler's next tick: up to 4 ms for each message.
 std::shared_ptr<::gloo::transport::Device> open_device(const WorldOptions& options) {
+  const StartsPatientThreads gloo_thread;
   if (options.interface.empty()) return c10d::ProcessGroupGloo::createDefaultDevice();
   return c10d::ProcessGroupGloo::createDeviceForInterface(options.interface);
 }
