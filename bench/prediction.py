@@ -2,11 +2,14 @@
 model and number of workers, and takes both numbers of a row as that command prints them. Writes the table to stdout and, with --json, every
 case to a file.
 
-    bench/prediction.py [--repeat 3] [--steps 20] [--models mlp,lstm] [--policies] [--json matrix.json] [--check]
+    bench/prediction.py [--repeat 3] [--steps 20] [--models mlp,lstm] [--policies] [--processes [--bandwidth 1gbit]] [--json matrix.json] [--check]
 
 The predictions come from a profile that the command makes before the rows run. Nothing is fitted to the rows, and nothing is merged: a row's
 time is the median of its steps over all its runs, which take turns with the other rows' (--repeat). As `compare` does, a prediction is compared
 at the speed that the cores had while the row ran (a fixed piece of work, measured beside the steps); the error without that is printed, too.
+
+--processes: workers are processes (`trireme launch compare`), of this machine or, with --bandwidth, one on each of several hosts with such a
+connection (network namespaces, tests/cli/emulated_hosts.py; needs root).
 
 --policies: replicas under update policies instead of plans. Their measured step is the time of an epoch divided by its steps.
 
@@ -15,6 +18,7 @@ TRIREME_DATA names the folder with the data, if they are not where `trireme data
 --check: status 1 if less than 90 % of the cases are within 10 %. Rows whose steps scatter (90th over 10th percentile above 1.5) are shown and
 counted, and their number is printed: on a machine with other users the figures say little."""
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -23,6 +27,10 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "tests", "cli"))
+from emulated_hosts import EmulatedHosts, missing  # noqa: E402
+
+LATENCY = 0.1e-3  # seconds from host to host, of emulated ones
 WITHIN, GOAL, SCATTER = 0.10, 0.90, 1.5
 SENSITIVITY = 0.8  # of a step to the speed of the cores: src/base/devices/at_core_speed.h
 
@@ -92,24 +100,36 @@ def data_folder():
     return ["--data-dir", os.environ["TRIREME_DATA"]] if os.environ.get("TRIREME_DATA") else []
 
 
-def compare(trireme, experiment, workers, profile, steps, repeat):
-    """The rows of the experiment's strategies that `trireme compare` prints and writes."""
+def between_hosts(network, count):
+    """The words that launch one process on each of these emulated hosts."""
+    return ["launch", "--hosts", network.hosts(count), "--ssh", network.instead_of_ssh(), "--no-bind"]
+
+
+def compare(trireme, experiment, workers, profile, steps, repeat, launch=()):
+    """The rows of the experiment's strategies that `trireme compare`, or a launch of it, prints and writes."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "rows.json")
-        command = [trireme, "compare", experiment, "--devices", str(workers), "--steps", str(steps), "--repeat", str(repeat), "--profile",
+        command = [trireme, *launch, "compare", experiment, "--devices", str(workers), "--steps", str(steps), "--repeat", str(repeat), "--profile",
                    profile, "--json", out, "--out", os.path.join(folder, "run"), *data_folder()]
         run(command, codes=(0, 1))  # 1: a row failed, which the rows tell
         with open(out, encoding="utf-8") as file:
             return json.load(file)["rows"]
 
 
-def cases(args, folder):
+def launch_words(args, network, workers):
+    if network:
+        return between_hosts(network, workers)
+    return ["launch", "-n", str(workers)] if args.processes else []
+
+
+def cases(args, folder, network=None):
     for name in args.models.split(","):
         for workers in (2, 4):
             strategies = (["single"] if workers == 2 else []) + (POLICIES if args.policies else BASIC + HYBRIDS[workers])
             experiment = write_experiment(folder, name, strategies)
             profile = os.path.join(args.profiles or folder, f"{name}.profile.json")
-            for row in compare(args.trireme, experiment, workers, profile, args.steps or MODELS[name][1], args.repeat):
+            launch = launch_words(args, network, workers)
+            for row in compare(args.trireme, experiment, workers, profile, args.steps or MODELS[name][1], args.repeat, launch):
                 if row["status"] != "ok":
                     print(f"{name} {row['name']} on {row['devices']}: {row.get('reason', 'failed')}", flush=True)
                     continue
@@ -161,14 +181,19 @@ def main():
     parser.add_argument("--trireme", default=os.path.join(ROOT, "build", "trireme"))
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--policies", action="store_true")
+    parser.add_argument("--processes", action="store_true")
+    parser.add_argument("--bandwidth", help="of each host, as tc writes it (default: all processes on this machine)")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--profiles", help="folder with NAME.profile.json of what was measured before (default: measured anew)")
     parser.add_argument("--json")
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        rows = list(cases(args, folder))
+    if args.bandwidth and missing():
+        sys.exit(f"prediction.py: skipped: {missing()}")
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        network = stack.enter_context(EmulatedHosts(4, args.bandwidth, LATENCY)) if args.bandwidth else None
+        rows = list(cases(args, folder, network))
     print()
     share = summarise("cases", rows)
     summarise("without the speed of the cores", rows, "plain_error")

@@ -20,10 +20,8 @@ import statistics
 import sys
 import tempfile
 
-from prediction import MODELS, ROOT, SENSITIVITY, compare, data_folder, run, write_experiment
-
-sys.path.insert(0, os.path.join(ROOT, "tests", "cli"))
-from emulated_hosts import EmulatedHosts, missing  # noqa: E402
+from prediction import (LATENCY, MODELS, ROOT, SENSITIVITY, EmulatedHosts, between_hosts, compare, data_folder, missing, run,
+                        write_experiment)
 
 GOAL, SHARE = 0.05, 0.95
 NAMED = ["single", "data", "tensor", "gpipe", "1f1b", "zero-bubble"]
@@ -52,34 +50,12 @@ class Processes:
 
     def choose(self, trireme, experiment, plan, profile, folder):
         with tempfile.TemporaryDirectory(dir=folder) as out:
-            self.train(trireme, experiment, "exact", 2, ["--steps", "1", "--profile", profile, "--out", os.path.join(out, "run")])
+            run([trireme, *between_hosts(self.network, 2), "train", experiment, "--plan", "exact", "--steps", "1", "--profile", profile, "--out",
+                 os.path.join(out, "run"), *data_folder()])
             shutil.move(os.path.join(out, "run", "plan.json"), plan)
 
-    def rows(self, trireme, experiment, plans, profile, steps, repeat, folder):
-        path, files = experiment(plans), []
-        for number, plan in enumerate(plans):
-            files.append(plan if os.path.exists(plan) else os.path.join(folder, f"{number}.json"))
-            if files[-1] != plan:
-                write_plan(trireme, ["show", plan, path, "--json", "-", "--devices", "1" if plan == "single" else "2"], files[-1])
-        runs = [[] for _ in plans]
-        for _ in range(repeat):
-            for plan, file, of_plan in zip(plans, files, runs):
-                of_plan.append({**self.row(trireme, path, file, steps, folder), "name": os.path.basename(plan).removesuffix(".json")})
-        return [merged(of_plan) for of_plan in runs]
-
-    def row(self, trireme, experiment, file, steps, folder):
-        with open(file, encoding="utf-8") as plan:
-            devices = json.load(plan)["devices"]
-        with tempfile.TemporaryDirectory(dir=folder) as out:
-            result = os.path.join(out, "row.json")
-            self.train(trireme, experiment, file, devices, ["--steps", str(steps), "--out", os.path.join(out, "run"), "--json", result])
-            with open(result, encoding="utf-8") as rows:
-                return json.load(rows)["rows"][0]
-
-    def train(self, trireme, experiment, plan, devices, options):
-        hosts = ["launch", "--hosts", self.network.hosts(devices), "--ssh", self.network.instead_of_ssh(), "--no-bind"]
-        run([trireme, *(hosts if devices > 1 else []), "train", experiment, "--plan", plan, "--set", 'replicas="private"', *options,
-             *data_folder()], codes=(0, 1))
+    def rows(self, trireme, experiment, plans, profile, steps, repeat, _):
+        return compare(trireme, experiment(plans), 2, profile, steps, repeat, between_hosts(self.network, 2))
 
 
 def times_at_one_speed(rows):
@@ -87,15 +63,6 @@ def times_at_one_speed(rows):
     known = [row["core_seconds"] for row in rows if row["core_seconds"]]
     core = statistics.mean(known) if len(known) == len(rows) and rows else None
     return [row["step_seconds"]["median"] * (core / row["core_seconds"] if core else 1)**SENSITIVITY for row in rows], core
-
-
-def merged(runs):
-    """One row of several runs: the median of their times at one speed of the cores."""
-    failed = next((row for row in runs if row["status"] != "ok"), None)
-    if failed:
-        return failed
-    times, core = times_at_one_speed(runs)
-    return {**runs[0], "step_seconds": {**runs[0]["step_seconds"], "median": statistics.median(times)}, "core_seconds": core}
 
 
 def case_of(name, rows, chosen):
@@ -147,7 +114,7 @@ def main():
     if args.processes and missing():
         sys.exit(f"regret.py: skipped: {missing()}")
     if args.processes:
-        with EmulatedHosts(2, args.bandwidth, 0.1e-3) as network:
+        with EmulatedHosts(2, args.bandwidth, LATENCY) as network:
             cases = cases_of(args, Processes(network))
     else:
         cases = cases_of(args, Threads())

@@ -87,9 +87,10 @@ struct PriceTag {
 
 /// Which communication a device overlaps with computing.
 enum class Overlap {
-  nothing,  ///< computing and communication alternate
-  sums,     ///< sums of gradients: processes of this machine
-  all       ///< also weight gathers and messages (GPUs with streams)
+  nothing,   ///< computing and communication alternate
+  sums,      ///< sums of gradients: threads with emulated links
+  messages,  ///< also messages, which the system sends: processes
+  all        ///< also weight gathers (GPUs with streams)
 };
 
 /// How the collectives of several devices are organised.

@@ -1,6 +1,7 @@
 #include "base/seconds.h"
 
 #include <chrono>
+#include <ctime>
 
 namespace trireme {
 
@@ -10,6 +11,13 @@ double steady_seconds() {
 
 double system_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+double process_seconds() {
+  timespec used{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return std::chrono::duration<double>(std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec))
+      .count();
 }
 
 }  // namespace trireme

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/launched_rows.h"
 #include "cli/options.h"
 #include "forecast/predictions.h"
 #include "plan/strategies.h"
@@ -28,12 +29,13 @@ struct TrainOptions {
   std::filesystem::path resume;  ///< a run's folder or a checkpoint to resume; empty: begin a new run
   std::string json;              ///< file to which the content of run.json is also written; empty: none
   std::string backend;           ///< one of backend_choices(); empty: threads, or the usual backend of processes
-  bool messages = false;         ///< write JSON lines for a parent process instead of a progress bar
-  bool details = false;          ///< print all tables
-  bool serves = false;           ///< trireme serve: replicas are in other processes
-  bool own_data = false;         ///< replicas are in other processes and use their own data
-  int processes = 0;             ///< number of processes that are the workers, this process among them; 0: threads
-  bool elastic = false;          ///< the launcher reports how to resume, if it does not resume the run itself
+  std::string measure;    ///< for a comparison: "machines", or "step" of the plan, between processes; empty: train
+  bool messages = false;  ///< write JSON lines for a parent process instead of a progress bar
+  bool details = false;   ///< print all tables
+  bool serves = false;    ///< trireme serve: replicas are in other processes
+  bool own_data = false;  ///< replicas are in other processes and use their own data
+  int processes = 0;      ///< number of processes that are the workers, this process among them; 0: threads
+  bool elastic = false;   ///< the launcher reports how to resume, if it does not resume the run itself
 };
 /// `make_world`: for the server of replicas that are processes (train/agreement/run_agreement.h); otherwise null.
 int run_train(const TrainOptions& options,
@@ -71,6 +73,7 @@ struct CompareOptions {
   int repeats = 1;       ///< runs of each row; rows alternate
   bool details = false;  ///< print all tables, not only the first answer
   std::string json;
+  LaunchedRows launched = {};  ///< of trireme launch compare
 };
 int run_compare(const CompareOptions& options);
 

@@ -15,13 +15,16 @@
 #include "cli/experiment_header.h"
 #include "cli/fork_server.h"
 #include "cli/jobs.h"
+#include "cli/launched_rows.h"
 #include "cli/plan_choice.h"
 #include "cli/row_process.h"
 #include "cli/train_folder.h"
 #include "experiment/batches.h"
+#include "experiment/make_plan.h"
 #include "experiment/read_emulation.h"
 #include "experiment/run_device.h"
 #include "experiment/run_spec.h"
+#include "forecast/agreement_plan.h"
 #include "plan/strategy.h"
 #include "report/progress.h"
 #include "report/run_folder.h"
@@ -37,18 +40,74 @@
 namespace trireme {
 namespace {
 
-/// The command line of the process that trains a job for the `number`-th time.
-std::vector<std::string> row_arguments(const CompareOptions& options, const RunFolder& folder, const Job& job,
-                                       int number) {
+/// The number of a job's processes, where workers are processes.
+int processes_of(const Job& job, const RunSpec& experiment) {
+  if (!is_update_policy(job.strategy) || is_plan_file(job.strategy)) return job.devices;
+  return job.devices / devices_of_replica(job.strategy, experiment);
+}
+
+/// The command line of the process that trains a job for the `number`-th time, or that launches those that do.
+std::vector<std::string> row_arguments(const CompareOptions& options, const RunSpec& experiment,
+                                       const RunFolder& folder, const Job& job, int number) {
   const std::string name = number == 1 ? job.folder : fmt::format("{}-run-{}", job.folder, number);
-  std::vector<std::string> list{"train"};
+  std::vector<std::string> list;
+  if (options.launched.are_processes()) list = options.launched.words(processes_of(job, experiment));
+  const bool is_launched = !list.empty();
+  list.emplace_back("train");
   auto forwarded = options.experiment.forwarded();
   list.insert(list.end(), forwarded.begin(), forwarded.end());
   list.insert(list.end(), {"--messages", "--out", (folder.path() / name).string()});
-  if (job.plan_file.empty())
-    list.insert(list.end(), {"--plan", job.strategy, "--devices", std::to_string(job.devices)});
-  else list.insert(list.end(), {"--plan", job.plan_file.string()});
+  list.insert(list.end(), {"--plan", job.plan_file.empty() ? job.strategy : job.plan_file.string()});
+  if (job.plan_file.empty() && !is_launched) list.insert(list.end(), {"--devices", std::to_string(job.devices)});
   return list;
+}
+
+/// Makes it an experiment whose workers are processes. Errors (user): what processes cannot do.
+void use_processes(const CompareOptions& options, RunSpec& experiment) {
+  const int processes = options.launched.processes();
+  const auto refuse = [&](const char* key, const char* why) {
+    fail_user({experiment.where(key), "does not work where processes are compared", why, "leave it out"});
+  };
+  if (experiment.adapt) refuse("adapt", "a run of processes cannot change its plan");
+  if (experiment.links) refuse("cluster.link", "it emulates links between the threads of one process");
+  if (experiment.elastic) refuse("elastic", "a row must end with the processes with which it began");
+  if (!options.experiment.devices.empty())
+    for (const int devices : experiment.devices)
+      if (devices > processes)
+        fail_user({"--devices", std::to_string(devices),
+                   fmt::format("launched: {}, each of them one worker", counted(processes, "process", "processes")),
+                   "launch more, or compare on fewer"});
+  if (options.experiment.devices.empty()) experiment.devices = {processes};
+  experiment.private_replicas = experiment.processes = true;
+}
+
+/// The row of a job that the launched processes cannot run; nullopt: they can.
+std::optional<RunResult> ruled_out_for(const LaunchedRows& launched, const RunSpec& experiment, const Job& job) {
+  if (!launched.are_processes()) return std::nullopt;
+  const int wanted = processes_of(job, experiment);
+  std::string why;
+  if (wanted > launched.processes())
+    why = fmt::format("needs {}, and {} are launched", counted(wanted, "process", "processes"), launched.processes());
+  else if (wanted < 2 && job.devices > 1) why = "has one replica, which is one process: use trireme compare";
+  if (why.empty()) return std::nullopt;
+  return row_without_run(job, RunStatus::skipped, why);
+}
+
+std::string speed_in_words(const Link& link) {
+  return fmt::format("{}/s, {} for a small message", format_bytes(link.bandwidth), format_seconds(link.latency));
+}
+
+/// Measures what connects the processes, so that predictions and planners know it.
+void measure_processes(const CompareOptions& options, ForkServer& forks, RunSpec& experiment, Progress& progress) {
+  if (!options.launched.are_processes() || experiment.device != c10::DeviceType::CPU) return;
+  const ProcessMachines machines = in_phase(&progress, "measuring what connects the processes", [&] {
+    return measure_machines(options.launched, options.experiment, forks);
+  });
+  std::vector<std::string> ways;
+  if (machines.within.bandwidth > 0) ways.push_back("within a machine " + speed_in_words(machines.within));
+  if (machines.network.bandwidth > 0) ways.push_back("between machines " + speed_in_words(machines.network));
+  progress.say(fmt::format("{}; {}", options.launched.in_words(), join(ways, "; ")));
+  experiment.process_machines = std::make_shared<const ProcessMachines>(machines);
 }
 
 void say_what_runs(const RunSpec& experiment, const TaskData& data, const ExperimentResult& result,
@@ -79,7 +138,23 @@ struct Planning {
   Predictions& predictions;
   const CompareOptions& options;
   const RunFolder& folder;
+  ForkServer& forks;
+
+  /// What measures a trial step: `in_threads`, or processes like those of the rows.
+  MeasureStep trial(MeasureStep (*in_threads)(const RunSpec&, const Model&, const TaskData&,
+                                              const std::atomic<bool>&)) const;
 };
+
+MeasureStep Planning::trial(MeasureStep (*in_threads)(const RunSpec&, const Model&, const TaskData&,
+                                                      const std::atomic<bool>&)) const {
+  MeasureStep alone = in_threads(as_threads(experiment), model, data, interrupted_by_user());
+  if (!options.launched.are_processes()) return alone;
+  const std::filesystem::path file = folder.path() / "planned" / "trial.json";
+  std::filesystem::create_directories(file.parent_path());
+  return [alone = std::move(alone),
+          together = trial_between_processes(options.launched, options.experiment, model, file.string(), forks)](
+             const Plan& plan) { return plan.devices == 1 ? alone(plan) : together(plan); };
+}
 
 /// Finds the plan of a planner's job and simulates the job. A planner's job without a plan is skipped. `problems`: why
 /// there is no prediction, in words. May be called again.
@@ -124,7 +199,7 @@ void settle_predictions(std::vector<Job>& jobs, std::vector<Known>& known, const
 
 /// Lets trial steps choose among the plans that were found for the strategy `exact`.
 void try_finalists(std::vector<Job>& jobs, std::vector<Known>& known, const Planning& p, Progress& progress) {
-  if (!p.predictions.use_final_trials(trial_of_finalists(p.experiment, p.model, p.data, interrupted_by_user()))) return;
+  if (!p.predictions.use_final_trials(p.trial(trial_of_finalists))) return;
   std::vector<std::string> problems;
   for (size_t j = 0; j < jobs.size(); ++j) {
     if (jobs[j].strategy != kExact.name || known[j].row) continue;
@@ -137,21 +212,27 @@ void try_finalists(std::vector<Job>& jobs, std::vector<Known>& known, const Plan
 }
 
 /// Lets the predictions count what whole steps take beyond their layers.
-void try_steps(const RunSpec& experiment, const Model& model, const TaskData& data, Predictions& predictions,
-               Progress& progress) {
+void try_steps(const Planning& p, Progress& progress) {
   const std::string line = in_phase(&progress, "predicting: trial steps", [&] {
-    return predictions.try_steps(experiment.devices, trial_of_steps(experiment, model, data, interrupted_by_user()));
+    return p.predictions.try_steps(p.experiment.devices, p.trial(trial_of_steps));
   });
   if (!line.empty()) progress.say("predictions: " + line);
 }
 
 /// Plans and predicts all jobs.
 void plan_all(std::vector<Job>& jobs, std::vector<Known>& known, const Planning& p, Progress& progress) {
-  try_steps(p.experiment, p.model, p.data, p.predictions, progress);
+  try_steps(p, progress);
   settle_predictions(jobs, known, p, progress);
   try_finalists(jobs, known, p, progress);
   p.predictions.keep();
   release_kept_gpu_memory();  // the rows are other processes, on the same GPUs
+}
+
+/// False, and says it, where what connects the workers cannot be measured. The processes of a row then plan themselves.
+bool can_predict(const CompareOptions& options, const RunSpec& experiment, Progress& progress) {
+  if (!options.launched.are_processes() || experiment.device == c10::DeviceType::CPU) return true;
+  if (options.predict) progress.say("no predictions: what connects the GPUs of processes is not measured");
+  return false;
 }
 
 /// Runs the jobs that have no row yet, and adds all rows to `result` one by one. Further runs of the rows follow in the
@@ -162,8 +243,8 @@ void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, con
   const auto run = [&](const Job& job, int number) {
     const std::string label =
         options.repeats == 1 ? job.label : fmt::format("{}, run {} of {}", job.label, number, options.repeats);
-    RunResult row = run_row_process(row_arguments(options, folder, job, number), label, job, experiment.time_limit,
-                                    progress, forks);
+    RunResult row = run_row_process(row_arguments(options, experiment, folder, job, number), label, job,
+                                    experiment.time_limit, progress, forks);
     if (!job.plan_file.empty()) name_row(job, row);
     progress.end(label, row);
     return row;
@@ -203,6 +284,7 @@ int run_compare(const CompareOptions& options) {
   interrupted_by_user();          // from now on Ctrl-C leaves a readable folder
   RunSpec experiment{options.experiment.read()};
   check_target("--json", options.json);
+  if (options.launched.are_processes()) use_processes(options, experiment);
   const int most_devices = *std::max_element(experiment.devices.begin(), experiment.devices.end());
   check_emulation(experiment, most_devices);
   check_described_devices(experiment.strategies, "strategies", most_devices, options.experiment, experiment,
@@ -215,8 +297,11 @@ int run_compare(const CompareOptions& options) {
   std::vector<Job> jobs = list_jobs(experiment, model, /*to_run=*/true);
   std::vector<Known> known;
   known.reserve(jobs.size());
-  for (const Job& job : jobs)
-    known.push_back({ruled_out(job, experiment, model, data, cluster_of(experiment, job.devices)), {}});
+  for (const Job& job : jobs) {
+    std::optional<RunResult> row = ruled_out_for(options.launched, experiment, job);
+    if (!row) row = ruled_out(job, experiment, model, data, cluster_of(experiment, job.devices));
+    known.push_back({std::move(row), {}});
+  }
   if (std::all_of(known.begin(), known.end(), [](const Known& one) { return one.row.has_value(); }))
     fail_user({"strategies", "none of them can run", known.front().row->reason, ""});
 
@@ -229,11 +314,12 @@ int run_compare(const CompareOptions& options) {
   if (data.inputs) folder.write_inputs(*data.inputs);
   say_what_runs(experiment, data, result, progress);
   std::optional<Predictions> predictions;
-  if (options.predict ||
-      std::any_of(jobs.begin(), jobs.end(), [](const Job& job) { return is_planned(job.strategy); })) {
+  const bool plans = std::any_of(jobs.begin(), jobs.end(), [](const Job& job) { return is_planned(job.strategy); });
+  if (can_predict(options, experiment, progress) && (options.predict || plans)) {
+    measure_processes(options, forks, experiment, progress);
     in_phase(&progress, "predicting: measuring links and layers",
              [&] { predictions.emplace(experiment, model, data, options.prediction); });
-    plan_all(jobs, known, {experiment, model, data, *predictions, options, folder}, progress);
+    plan_all(jobs, known, {experiment, model, data, *predictions, options, folder, forks}, progress);
   }
   run_jobs(jobs, known, options, experiment, progress, folder, forks, result);
   if (predictions)

@@ -49,16 +49,7 @@ int ElasticLaunch::processes() const {
   return at_most_ > 0 ? std::min(left, at_most_) : left;
 }
 
-std::vector<LaunchHost> ElasticLaunch::hosts() const {
-  std::vector<LaunchHost> hosts;
-  int room = used_;
-  for (LaunchHost host : left_) {
-    host.processes = std::min(host.processes, room);
-    room -= host.processes;
-    if (host.processes > 0) hosts.push_back(host);
-  }
-  return hosts;
-}
+std::vector<LaunchHost> ElasticLaunch::hosts() const { return first_processes(left_, used_); }
 
 bool ElasticLaunch::goes_on(const GroupEnd& end) {
   notice_.clear();

@@ -40,7 +40,7 @@ namespace trireme {
 namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
-constexpr const char* kLaunched = "train";
+constexpr const char *kLaunched = "train", *kLaunchedRows = "compare";
 constexpr const char* kTokenFromInput = "--token-from-input";
 constexpr size_t kLongestToken = 1024;
 constexpr const char* kValueFlags[] = {"-n",      "--hosts",    "--interface",     "--port",          "--ssh",
@@ -257,7 +257,7 @@ int report(const LaunchOptions& options, const GroupEnd& end) {
   // A killed rank 0 has not written its result. Of the launches on several machines, that of rank 0 completes it.
   if (!end.culprit.empty() && !folder.empty() && options.first_rank <= 0)
     name_cause(folder, end.culprit, options.train.json);
-  if (!end.run_folder.empty())
+  if (!end.run_folder.empty() && !options.train.messages)  // a comparison reads the last line as the cause
     std::cerr << left_behind(end.run_folder, resume_command(launched_by(options), options.train, end.run_folder));
   return end.exit_code;
 }
@@ -335,17 +335,22 @@ Experiment read_for_launch(const LaunchOptions& options) {
   return experiment;
 }
 
+/// Checks what all launches need.
+void check_number(const LaunchOptions& options, int processes) {
+  if (options.ssh.find_first_not_of(' ') == std::string::npos)
+    fail_user({"--ssh", "\"\"", "is not a command", "leave it out, or name one"});
+  if (processes < 2)
+    fail_user({"-n", std::to_string(processes), "one process needs no launcher",
+               fmt::format("use trireme {}, or launch at least 2", options.words.front())});
+}
+
 void check_options(const LaunchOptions& options, int processes) {
   const std::vector<int>& devices = options.train.experiment.devices;
   if (!devices.empty() && devices.front() != processes)
     fail_user({"--devices", std::to_string(devices.front()),
                fmt::format("launched: {}, each of them one worker", counted(processes, "process", "processes")),
                "leave --devices out"});
-  if (options.ssh.find_first_not_of(' ') == std::string::npos)
-    fail_user({"--ssh", "\"\"", "is not a command", "leave it out, or name one"});
-  if (processes < 2)
-    fail_user(
-        {"-n", std::to_string(processes), "one process needs no launcher", "use trireme train, or launch at least 2"});
+  check_number(options, processes);
 }
 
 /// Refuses flags that no other launcher supports.
@@ -363,9 +368,10 @@ void check_printed(const LaunchOptions& options) {
 
 }  // namespace
 
-void add_launch(CLI::App& app, LaunchOptions& o, const std::function<void(CLI::App&, TrainOptions&)>& add_train) {
+void add_launch(CLI::App& app, LaunchOptions& o, const std::function<void(CLI::App&, TrainOptions&)>& add_train,
+                const std::function<void(CLI::App&, CompareOptions&)>& add_compare) {
   auto* verb = app.add_subcommand("launch",
-                                  "train with workers that are processes, on this machine or several: "
+                                  "train or compare with workers that are processes, on this machine or several: "
                                   "trireme launch -n 4 train EXPERIMENT ...");
   verb->add_option("-n", o.processes, "number of processes, one worker each (default: that of --hosts)")
       ->check(whole_number(1, kMaxDevices));
@@ -401,13 +407,15 @@ void add_launch(CLI::App& app, LaunchOptions& o, const std::function<void(CLI::A
   verb->add_option("--launched-by", o.launched_by)->group("");
   verb->require_subcommand(1);
   add_train(*verb, o.train);
+  add_compare(*verb, o.compare);
 }
 
 std::vector<std::string> launched_words(int argc, const char* const* argv) {
   for (int i = 2; i < argc; ++i) {
     const bool is_value =
         std::find(std::begin(kValueFlags), std::end(kValueFlags), std::string(argv[i - 1])) != std::end(kValueFlags);
-    if (argv[i] == std::string(kLaunched) && !is_value) return {argv + i, argv + argc};
+    const std::string word = argv[i];
+    if ((word == kLaunched || word == kLaunchedRows) && !is_value) return {argv + i, argv + argc};
   }
   return {};
 }
@@ -430,8 +438,32 @@ int run_agent(const LaunchOptions& options) {
                                                            : std::min(kLostRanks + int(end.lost.size()), kHostLost - 1);
 }
 
+/// Runs a comparison, which starts the processes of each row with the same flags.
+int launch_compare(const LaunchOptions& options) {
+  const auto refuse = [](const char* flag) {
+    fail_user(
+        {flag, "is for trireme launch train", "a comparison starts the processes of each row anew", "leave it out"});
+  };
+  if (!options.print.empty()) refuse("--print");
+  if (options.restarts > 0) refuse("--restarts");
+  if (!options.restart_after.empty()) refuse("--restart-after");
+  CompareOptions compare = options.compare;
+  compare.launched.hosts = read_hosts(options.hosts, options.processes);
+  check_number(options, processes_of(compare.launched.hosts));
+  const bool here = compare.launched.hosts.size() == 1 && is_this_machine(compare.launched.hosts.front().name);
+  if (here && !options.interface.empty()) check_interface(options.interface, "--interface");
+  std::vector<std::string>& flags = compare.launched.flags;
+  if (!options.interface.empty()) flags.insert(flags.end(), {"--interface", options.interface});
+  if (options.port != 0) flags.insert(flags.end(), {"--port", std::to_string(options.port)});
+  if (options.ssh != LaunchOptions().ssh) flags.insert(flags.end(), {"--ssh", options.ssh});
+  if (!options.bind) flags.emplace_back("--no-bind");
+  if (!options.token_file.empty()) flags.insert(flags.end(), {"--token-file", options.token_file.string()});
+  return run_compare(compare);
+}
+
 int run_launch(const LaunchOptions& options) {
   if (options.first_rank >= 0) return run_agent(options);
+  if (!options.words.empty() && options.words.front() == kLaunchedRows) return launch_compare(options);
   const BackendKind* named = look_up_backend(options.train.backend);
   if (named && named->modelled_time) refuse_processes();
   const std::vector<LaunchHost> hosts = read_hosts(options.hosts, options.processes);

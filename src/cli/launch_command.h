@@ -1,4 +1,4 @@
-// `trireme launch`: starts the processes of a training, here or on several machines.
+// `trireme launch`: starts the processes of a training, or of each row of a comparison, here or on several machines.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -20,7 +20,8 @@ struct LaunchOptions {
   std::filesystem::path token_file;  ///< empty: the environment's token, otherwise a new one for this launch
   std::string print;                 ///< a launcher for which a job script is printed; empty: none
   TrainOptions train;                ///< parsed here too, so that a wrong flag is one error
-  std::vector<std::string> words;    ///< of the command line from "train" on
+  CompareOptions compare;            ///< of `trireme launch compare`, which starts processes for each of its rows
+  std::vector<std::string> words;    ///< of the command line from the launched verb on
   int restarts = 0;                  ///< elastic run: number of lost ranks that are replaced
   std::string restart_after;         ///< "30 s": time before they are replaced; empty: at once
 
@@ -33,16 +34,17 @@ struct LaunchOptions {
   std::string launched_by;        ///< the command that the user gave, up to "train"
 };
 
-/// Adds the verb with its flags. The launched verb, `train`, is a subcommand of it.
-void add_launch(CLI::App& app, LaunchOptions& options, const std::function<void(CLI::App&, TrainOptions&)>& add_train);
+/// Adds the verb with its flags. The launched verbs, `train` and `compare`, are subcommands of it.
+void add_launch(CLI::App& app, LaunchOptions& options, const std::function<void(CLI::App&, TrainOptions&)>& add_train,
+                const std::function<void(CLI::App&, CompareOptions&)>& add_compare);
 
 /// Returns the words after launch and its flags, as they were written.
 std::vector<std::string> launched_words(int argc, const char* const* argv);
 
-/// Returns the exit code: not 0 if any process failed; all processes have then ended. Of an elastic run (experiment's
-/// `elastic`): not 0 if the run did not finish with the remaining ranks or their replacements. Errors (user): hosts and
-/// numbers that contradict each other; an unknown interface; a first host that others cannot reach; an elastic run
-/// without checkpoints; --restarts of a run that is not elastic.
+/// Returns the exit code, for `compare` that of run_compare: not 0 if any process failed; all processes have then
+/// ended. Of an elastic run (experiment's `elastic`): not 0 if the run did not finish with the remaining ranks or their
+/// replacements. Errors (user): hosts and numbers that contradict each other; an unknown interface; a first host that
+/// others cannot reach; an elastic run without checkpoints; --restarts of a run that is not elastic.
 int run_launch(const LaunchOptions& options);
 
 }  // namespace trireme

@@ -60,6 +60,16 @@ std::vector<LaunchHost> read_hosts(const std::vector<std::string>& texts, int pr
   return hosts;
 }
 
+std::vector<LaunchHost> first_processes(const std::vector<LaunchHost>& hosts, int count) {
+  std::vector<LaunchHost> first;
+  for (LaunchHost host : hosts) {
+    host.processes = std::min(host.processes, count);
+    count -= host.processes;
+    if (host.processes > 0) first.push_back(host);
+  }
+  return first;
+}
+
 int processes_of(const std::vector<LaunchHost>& hosts) {
   int sum = 0;
   for (const LaunchHost& host : hosts) sum += host.processes;

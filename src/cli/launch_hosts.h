@@ -15,6 +15,9 @@ struct LaunchHost {
 /// Errors (user): invalid numbers, or numbers that do not add up.
 std::vector<LaunchHost> read_hosts(const std::vector<std::string>& hosts, int processes);
 
+/// Returns the hosts of the first `count` processes; all of them if there are no more.
+std::vector<LaunchHost> first_processes(const std::vector<LaunchHost>& hosts, int count);
+
 /// Returns the number of processes of all hosts together.
 int processes_of(const std::vector<LaunchHost>& hosts);
 

@@ -144,6 +144,11 @@ Plan choose_or_find_plan(const std::string& name, const std::vector<int>& device
   const int count = devices.empty() || is_single(name) ? usual : devices.front();
   if (to_run) check_runs_here(count, fmt::format("--plan {}", name));
   Predictions predictions(experiment, model, data, costs);
+  if (trials && experiment.process_machines) {
+    // What the cores of processes do for communication shows in whole steps only.
+    const std::string line = predictions.try_steps({count}, trials->measure_step);
+    if (trials->progress && !line.empty()) trials->progress->say("predictions: " + line);
+  }
   if (trials) predictions.use_final_trials(trials->measure_step);
   Plan plan = predictions.plan(name, count);
   predictions.keep();

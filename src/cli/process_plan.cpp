@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
@@ -10,6 +11,7 @@
 
 #include "base/devices/gpu.h"
 #include "base/mutex.h"
+#include "cli/launched_rows.h"
 #include "cli/plan_choice.h"
 #include "cli/process_gpus.h"
 #include "cli/train_checkpoints.h"
@@ -88,6 +90,14 @@ class Planning {
     }
   }
 
+  /// Rank 0: a step of the plan that is named; the others follow().
+  std::optional<TrialStep> measure_named() {
+    const Plan plan = choose_plan(options_.plan, {}, subject_.experiment, subject_.model);
+    const std::optional<TrialStep> step = measure(plan);
+    announce(plan, /*is_trial=*/false);
+    return step;
+  }
+
   /// How tensors travel under the last plan.
   const std::string& way() const { return way_; }
 
@@ -107,14 +117,16 @@ class Planning {
   std::string way_;
 };
 
-/// Measures a step of the plan with all ranks. Errors (user): it does not suit the model; the other ranks do not hear
-/// of it then.
+/// Measures a step of the plan with all ranks, or with this one if it is for one worker. Errors (user): it does not
+/// suit the model; the other ranks do not hear of it then.
 std::optional<TrialStep> Planning::measure(const Plan& plan) {
   const auto& [experiment, data, model] = subject_;
   if (interrupted_by_user()) return std::nullopt;
   validate(plan, model, experiment.batch, fmt::format("plan {}", plan.name));
   check_shapes(experiment, model, data, plan);
   release_kept_gpu_memory();
+  if (plan.devices == 1)  // the others wait
+    return measure_step(as_threads(experiment), model, data, plan, kTrialSeconds, interrupted_by_user());
   announce(plan, /*is_trial=*/true);
   return measure_step(experiment, model, data, plan, kTrialSeconds, interrupted_by_user(), process_);
 }
@@ -147,7 +159,7 @@ Plan Planning::checked_plan() {
     fail_user({experiment.where("elastic"), plan.name,
                "its number of replicas is fixed, but groups of processes differ in size",
                "leave it out; trireme launch train --resume resumes the run"});
-  check_train_checkpoints(options_, experiment, subject_.data, plan);
+  if (!options_.messages) check_train_checkpoints(options_, experiment, subject_.data, plan);
   return plan;
 }
 
@@ -160,6 +172,21 @@ Plan plan_of_processes(const TrainOptions& options, const BackendKind& backend,
   Plan plan = process->rank() == 0 ? planning.choose() : planning.follow();
   if (!planning.way().empty()) through += ", " + planning.way();
   return plan;
+}
+
+void measure_for_comparison(const TrainOptions& options, const BackendKind& backend,
+                            const std::shared_ptr<ProcessRank>& process, const TrainSubject& subject) {
+  const EndIfInterrupted watch(process);
+  const bool leads = process->rank() == 0;
+  if (options.measure == kMeasureMachines) {
+    const ProcessMachines machines = process->measure_machines();
+    if (leads) std::cout << machines_message(machines) << std::endl;
+    return;
+  }
+  Planning planning(options, backend, process, subject);
+  if (!leads) planning.follow();
+  else if (const std::optional<TrialStep> step = planning.measure_named())
+    std::cout << trial_message(*step) << std::endl;
 }
 
 }  // namespace trireme

@@ -18,4 +18,9 @@ namespace trireme {
 Plan plan_of_processes(const TrainOptions& options, const BackendKind& backend,
                        const std::shared_ptr<ProcessRank>& process, const TrainSubject& subject, std::string& through);
 
+/// `trireme train --measure` of a rank: measures what a comparison asks (TrainOptions::measure), and rank 0 writes it
+/// as a message. All ranks must call it together.
+void measure_for_comparison(const TrainOptions& options, const BackendKind& backend,
+                            const std::shared_ptr<ProcessRank>& process, const TrainSubject& subject);
+
 }  // namespace trireme

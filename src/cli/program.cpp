@@ -83,7 +83,7 @@ std::string misplaced(const CLI::App& app, const CLI::App* verb, const std::stri
     return fmt::format("{} is for {}: write it before {}; ", word, full_name(above), verb->get_name());
   const auto is_it = [&](const CLI::App* one) { return one->get_name() == word; };
   if (!is_flag && verb->get_name() == "launch" && !app.get_subcommands(is_it).empty())
-    return "launch starts train only; ";
+    return "launch starts train and compare only; ";
   return "";
 }
 

@@ -31,6 +31,19 @@ StepReport step_report_from(const nlohmann::json& m) {
   return r;
 }
 
+}  // namespace
+
+std::string reason_of(const ChildEnd& end) {
+  if (end.signal)
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread calls it
+    return fmt::format("its process was ended by signal {} ({})", end.signal, ::strsignal(end.signal));
+  if (end.last_words.empty()) return fmt::format("its process ended with exit code {}", end.exit_code);
+  constexpr std::string_view kPrefix = "trireme: ";
+  return end.last_words.substr(end.last_words.starts_with(kPrefix) ? kPrefix.size() : 0);
+}
+
+namespace {
+
 /// Sets the status and reason of a row whose child ended without reporting it.
 void describe(const ChildEnd& end, double time_limit, RunResult& row) {
   if (interrupted_by_user()) {
@@ -40,14 +53,8 @@ void describe(const ChildEnd& end, double time_limit, RunResult& row) {
     row.status = RunStatus::timed_out;
     row.reason = fmt::format("killed: did not end within time_limit = {} and {} s more", format_seconds(time_limit),
                              kGraceSeconds);
-  } else if (end.signal) {
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread calls it
-    row.reason = fmt::format("its process was ended by signal {} ({})", end.signal, ::strsignal(end.signal));
   } else {
-    row.reason =
-        end.last_words.empty() ? fmt::format("its process ended with exit code {}", end.exit_code) : end.last_words;
-    constexpr std::string_view kPrefix = "trireme: ";
-    if (row.reason.starts_with(kPrefix)) row.reason.erase(0, kPrefix.size());
+    row.reason = reason_of(end);
   }
 }
 

@@ -10,11 +10,15 @@
 namespace trireme {
 
 class ForkServer;
+struct ChildEnd;
 class Progress;
 
-/// Runs this program with `arguments`, those of `trireme train` with --messages, and shows the steps under `label`;
-/// the caller ends that line of `progress`. Returns the row that the process reported. A process that ends without one,
-/// or that is killed a while after `time_limit` seconds (0: never), gives a row with the reason.
+/// Returns why a process ended that trained or measured, in words.
+std::string reason_of(const ChildEnd& end);
+
+/// Runs this program with `arguments`, those of `trireme train`, or of a launch of it, with --messages, and shows the
+/// steps under `label`; the caller ends that line of `progress`. Returns the row that the process reported. A process
+/// that ends without one, or that is killed a while after `time_limit` seconds (0: never), gives a row with the reason.
 RunResult run_row_process(const std::vector<std::string>& arguments, const std::string& label, const Job& job,
                           double time_limit, Progress& progress, ForkServer& forks);
 

@@ -156,6 +156,8 @@ int run_train(const TrainOptions& options, const MakeWorld& make_world) {
   if (!make_world)
     if (const std::optional<int> code = train_as_process(options, backend)) return *code;
   check_threads_can(options, backend);
+  if (!options.measure.empty())
+    fail_user({"--measure", options.measure, "is for the processes that a comparison launches", "leave it out"});
   check_target("--json", options.json);
   RunSpec asked{options.experiment.read()};
   if (!make_world)

@@ -312,7 +312,8 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
                              metric_names(subject.data.train->task(), subject.data.train->classes()));
   show.on_folder = [&](const std::filesystem::path& folder) {
     if (resumption && !show.goes_on) keep_earlier_steps(resumption->path, begun_at, folder);
-    checkpoints.folder = place_for_checkpoints(subject.experiment, folder, show.goes_on);
+    // Rows of a comparison write no checkpoints.
+    if (!member.options.messages) checkpoints.folder = place_for_checkpoints(subject.experiment, folder, show.goes_on);
     log_to_file(rank_log(folder, 0));
     log_to_files_only(log_header(*process, plan, subject.model));
     flight_recorder(process->world())->set_run_folder(folder.string());
@@ -430,6 +431,10 @@ int run_train_process(TrainOptions options, const ProcessPlace& place,
       experiment.process_machines = std::make_shared<const ProcessMachines>(member.process->measure_machines());
     }
     if (subject->experiment.checkpoint.wanted()) allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
+    if (!member.options.measure.empty()) {
+      measure_for_comparison(member.options, backend_of(member.options), member.process, *subject);
+      return 0;
+    }
     return place.rank == 0 ? lead(member, *subject, std::move(resumption), connection.through)
                            : work_along(member, *subject, connection.through);
   };
@@ -439,9 +444,11 @@ int run_train_process(TrainOptions options, const ProcessPlace& place,
 void check_started_once(const std::string& verb) {
   const std::optional<ProcessPlace> place = process_place(environment(), {.needs_address = false});
   if (!place) return;
-  fail_user(
-      {"trireme " + verb, fmt::format("was started as {} processes, according to {}", place->size, place->launcher),
-       "only train shares its work between processes", "start it once; if no launcher is used, unset those variables"});
+  fail_user({"trireme " + verb,
+             fmt::format("was started as {} processes, according to {}", place->size, place->launcher),
+             "only train shares its work between processes",
+             "start it once (trireme launch compare compares between processes); if no launcher is used, unset those "
+             "variables"});
 }
 
 }  // namespace trireme

@@ -112,6 +112,7 @@ void add_train(CLI::App& app, TrainOptions& o) {
   verb->add_option("--backend", o.backend, backend_help())->check(CLI::IsMember(backend_choices()));
   verb->add_option("--json", o.json, "also write run.json's content to this file");
   verb->add_flag("--messages", o.messages, "write JSON lines instead of a progress bar");
+  verb->add_option("--measure", o.measure)->group("");
   verb->add_flag("--details", o.details, kDetailsHelp);
 }
 
@@ -315,7 +316,7 @@ ProgramVerb group(CLI::App& app, std::string name) {
 ProgramVerb launch_verb(CLI::App& app, int argc, char** argv) {
   auto options = std::make_shared<LaunchOptions>();
   options->words = launched_words(argc, argv);
-  add_launch(app, *options, add_train);
+  add_launch(app, *options, add_train, add_compare);
   return {"launch", [options] { return run_launch(*options); }};
 }
 

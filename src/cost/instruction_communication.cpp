@@ -46,9 +46,23 @@ Demand InstructionCosts::demand_of(int rank, const Op& op, const Exchange& excha
   return seen_by_representatives(std::move(demand));
 }
 
+/// What one exchange of its group takes of this rank's core, where processes send the bytes. 0 elsewhere.
+double InstructionCosts::work_of(int rank, const Exchange& exchange, std::span<const int> group) const {
+  if (exchange.kind != RedistributionKind::send_receive) {
+    const auto place = size_t(std::find(group.begin(), group.end(), rank) - group.begin());
+    const std::vector<Share> work = links_.work_of_redistribution(exchange.kind, exchange.bytes, group);
+    return work.empty() ? 0 : work.at(place).amount;
+  }
+  const bool is_end = rank == group.front() || rank == group.back();
+  const std::vector<Share> work =
+      links_.work_beside(exchange.kind, exchange.bytes * (is_end ? 0.5 : 1), group.first(2));
+  return work.empty() ? 0 : 2 * work.front().amount;  // it sends as much as it receives
+}
+
 /// Adds one exchange to `cost`, and to `seconds` the time for which this rank's core moves tensors. Between described
 /// devices an exchange is an operator with a launch cost, and it requests their links after the segment has computed. A
-/// worker on shared cores has links of its own and computes nothing while they carry its bytes.
+/// worker on shared cores has links of its own and computes nothing while they carry its bytes; a process works
+/// meanwhile.
 void InstructionCosts::add_communication(int rank, const Op& op, const Exchange& exchange, InstructionCost& cost,
                                          double& seconds) const {
   const std::vector<int> group = exchange.over_data ? op.mesh.data_group(rank) : op.mesh.tensor_group(rank);
@@ -67,7 +81,9 @@ void InstructionCosts::add_communication(int rank, const Op& op, const Exchange&
     else if (cores >= 0) on_links = std::max(on_links, share.amount / links_.pools()[size_t(share.pool)].capacity);
     else cost.demand.shares.push_back(share);
   }
-  cost.demand.fixed += exchange.times * (launch + demand.fixed) + on_links;
+  const double work = cores >= 0 ? exchange.times * work_of(rank, exchange, group) : 0;
+  seconds += work;
+  cost.demand.fixed += exchange.times * (launch + demand.fixed) + std::max(0.0, on_links - work);
   const double part = exchange.kind == RedistributionKind::send_receive ? 1 : 1 - 1 / double(group.size());
   cost.bytes_sent += exchange.times * exchange.bytes * part * (exchange.kind == RedistributionKind::all_reduce ? 2 : 1);
 }

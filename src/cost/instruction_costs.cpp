@@ -55,6 +55,12 @@ int opposite(const Mesh& own, const Mesh& other, int rank) {
   return other.workers[size_t(int64_t(place) * other.size() / own.size())];
 }
 
+/// A transfer's demand of links, with what it takes of its ranks' cores.
+Demand with_work(Demand demand, const std::vector<Share>& work) {
+  demand.shares.insert(demand.shares.end(), work.begin(), work.end());
+  return demand;
+}
+
 }  // namespace
 
 InstructionCosts::InstructionCosts(const Program& program, const Model& model, const Cluster& cluster,
@@ -142,7 +148,8 @@ std::vector<int> InstructionCosts::users_of(const Bucket& bucket) const {
 
 Demand InstructionCosts::collective(RedistributionKind kind, double bytes, const Bucket& bucket) const {
   return seen_by_representatives(
-      links_.collective(kind, bytes, bucket.holders, alike(bucket.holders, users_of(bucket))));
+      with_work(links_.collective(kind, bytes, bucket.holders, alike(bucket.holders, users_of(bucket))),
+                links_.work_beside(kind, bytes, bucket.holders)));
 }
 
 /// The number of groups like `group` among `workers` that one representative group represents on its node, itself
@@ -259,7 +266,9 @@ InstructionCost InstructionCosts::redistribution_cost(int rank, const Instructio
     const std::vector<int> ranks = line_of(ends, rank);
     const double part = ranks.empty() ? 0 : 1 - 1 / double(ranks.size());
     const double sent = bytes * part * (kind == RedistributionKind::all_reduce ? 2 : 1);
-    return {seen_by_representatives(links_.redistribution(kind, bytes, ranks, alike(ranks, ends.from.mesh.workers))),
+    return {seen_by_representatives(
+                with_work(links_.redistribution(kind, bytes, ranks, alike(ranks, ends.from.mesh.workers)),
+                          links_.work_of_redistribution(kind, bytes, ranks))),
             sent};
   }
   const Mesh &from = ends.from.mesh, &to = ends.to.mesh;
@@ -268,8 +277,13 @@ InstructionCost InstructionCosts::redistribution_cost(int rank, const Instructio
   const double received = size * elements_of(ends.to, sends ? other : rank, shape);
   const double sent = received * to.size() / from.size();
   const int own[] = {rank};
-  if (sends)
-    return {links_.receiver_moves() ? Demand{} : links_.message(rank, other, sent, alike(own, from.workers)), sent};
+  if (sends) {
+    if (links_.receiver_moves()) return {Demand{}, sent};
+    const int ends[] = {rank, other};
+    return {with_work(links_.message(rank, other, sent, alike(own, from.workers)),
+                      links_.work_beside(RedistributionKind::send_receive, sent, ends)),
+            sent};
+  }
   return {links_.receiver_moves() ? links_.message(other, rank, received, alike(own, to.workers)) : Demand{}, 0};
 }
 

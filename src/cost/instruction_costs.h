@@ -75,6 +75,7 @@ class InstructionCosts final : public ProgramCosts {
   LayerExchanges communication_of(const Op& op, int64_t share) const;
   void add_communication(int rank, const Op& op, const Exchange& exchange, InstructionCost& cost,
                          double& seconds) const;
+  double work_of(int rank, const Exchange& exchange, std::span<const int> group) const;
   Demand demand_of(int rank, const Op& op, const Exchange& exchange, std::span<const int> group) const;
   InstructionCost redistribution_cost(int rank, const Instruction& instruction, int64_t samples);
   InstructionCost norm_cost() const;

@@ -28,6 +28,16 @@ class Links {
   /// number of ranks on its node that do so at the same time.
   virtual Demand giving(double bytes, std::span<const int> ranks, int rank, int alike = 1) const = 0;
   virtual Demand message(int from, int to, double bytes, int alike = 1) const = 0;
+  /// What a transfer takes of its ranks' cores, on which they may compute meanwhile, beside what it takes of the links.
+  /// `ranks`: as in collective(); of a message (RedistributionKind::send_receive) its sender and its receiver.
+  virtual std::vector<Share> work_beside(RedistributionKind, double /*bytes*/, std::span<const int> /*ranks*/) const {
+    return {};
+  }
+  /// The same, for the redistribution of layers' tensors within a step, with its copies.
+  virtual std::vector<Share> work_of_redistribution(RedistributionKind kind, double bytes,
+                                                    std::span<const int> ranks) const {
+    return work_beside(kind, bytes, ranks);
+  }
   /// The pools that this rank's transfers use: its own link and its node's connection. Empty: not known.
   virtual std::vector<int> pools_of(int) const { return {}; }
   /// True if the receiver's thread moves the bytes when it receives the message; false if the link moves them when the

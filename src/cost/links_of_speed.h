@@ -1,21 +1,31 @@
 // Links of given speeds between workers that compute on cores: emulated links between the workers of this process
-// (comm/local/emulated_links.h), or measured ones between processes. A worker does not compute while it moves a tensor,
-// except for gradients.
+// (comm/local/emulated_links.h), or measured ones between processes. A worker computes while its gradients are summed,
+// and a process also while its messages are sent.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "cost/cluster_links.h"
+#include "profile/measure_links.h"
 
 namespace trireme {
+
+/// What processes work for their transfers.
+struct WorkOfProcesses {
+  TransferWork within = {}, between = {};   ///< for messages between processes of a machine, and of different machines
+  RedistributionWork redistributions = {};  ///< empty: only that of their messages
+};
 
 class LinksOfSpeed final : public Links {
  public:
   /// Each worker has one connection, and all compute on the cores of one machine. `bandwidth`: bytes/s in each
   /// direction, 0: no limit. `latency`: seconds.
   LinksOfSpeed(int workers, int cores, double bandwidth, double latency);
-  /// Workers on several machines, the cluster's nodes. `cores`: by node.
-  LinksOfSpeed(const Cluster& machines, const std::vector<int>& cores);
+  /// Workers on several machines, the cluster's nodes. `cores`: by node. `processes`: the workers are processes, with
+  /// this work; nullopt: threads with emulated links.
+  LinksOfSpeed(const Cluster& machines, const std::vector<int>& cores,
+               const std::optional<WorkOfProcesses>& processes = std::nullopt);
 
   const std::vector<Pool>& pools() const override { return pools_; }
   Demand collective(RedistributionKind kind, double bytes, std::span<const int> ranks, int alike) const override {
@@ -27,6 +37,9 @@ class LinksOfSpeed final : public Links {
   Demand message(int from, int to, double bytes, int alike) const override {
     return connections_.message(from, to, bytes, alike);
   }
+  std::vector<Share> work_beside(RedistributionKind kind, double bytes, std::span<const int> ranks) const override;
+  std::vector<Share> work_of_redistribution(RedistributionKind kind, double bytes,
+                                            std::span<const int> ranks) const override;
   bool receiver_moves() const override { return false; }
   int cores_of(int rank) const override { return cores_[size_t(rank)]; }
   Overlap overlap() const override { return connections_.overlap(); }
@@ -34,7 +47,8 @@ class LinksOfSpeed final : public Links {
  private:
   const ClusterLinks connections_;
   std::vector<Pool> pools_;
-  std::vector<int> cores_;  ///< by rank: pool of its machine's cores
+  std::vector<int> nodes_, cores_;  ///< by rank: its machine, pool of its machine's cores
+  const WorkOfProcesses work_;
 };
 
 }  // namespace trireme

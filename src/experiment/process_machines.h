@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "profile/measure_links.h"
 #include "trireme/cluster.h"
 
 namespace trireme {
@@ -13,6 +14,8 @@ struct ProcessMachines {
   /// Between two processes of a machine, and between two machines, as measured. A bandwidth of 0: there are no such
   /// processes, or nothing was measured.
   Link within = {}, network = {};
+  TransferWork work_within = {}, work_between = {};  ///< of their messages; 0: as above
+  RedistributionWork redistributions = {};           ///< between all processes; empty: not measured
 };
 
 }  // namespace trireme

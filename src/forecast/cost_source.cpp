@@ -30,8 +30,9 @@ int places_there(const RunSpec& experiment, const Fingerprint& machine) {
   return experiment.processes && machine.gpus > 0 && experiment.gpus > 0 ? experiment.gpus : machine.places();
 }
 
-/// The workers' machines and connections, instead of the links between threads that a profile has.
-void connect_machines(const ProcessMachines& machines, CostSource& source) {
+/// The workers' machines and connections, instead of the links between threads that a profile has. `processes`: the
+/// workers are processes, not threads with emulated links.
+void connect_machines(const ProcessMachines& machines, bool processes, CostSource& source) {
   Cluster& cluster = source.cluster;
   int nodes = 0;  // of the devices; there may be more ranks
   for (size_t d = 0; d < cluster.devices.size(); ++d) {
@@ -41,13 +42,15 @@ void connect_machines(const ProcessMachines& machines, CostSource& source) {
   const double price = cluster.nodes.empty() ? 0 : cluster.nodes.front().price_per_hour;
   cluster.nodes.assign(size_t(nodes), ClusterNode{.link = machines.within, .price_per_hour = price, .instance = ""});
   cluster.network = machines.network;
-  source.links =
-      std::make_shared<LinksOfSpeed>(cluster, std::vector<int>(machines.cores.begin(), machines.cores.begin() + nodes));
+  std::optional<WorkOfProcesses> work;
+  if (processes) work = {machines.work_within, machines.work_between, machines.redistributions};
+  source.links = std::make_shared<LinksOfSpeed>(
+      cluster, std::vector<int>(machines.cores.begin(), machines.cores.begin() + nodes), work);
   cluster.overlap = source.links->overlap();
 }
 
-/// True if a machine has fewer cores than its processes want. `threads`: by rank, of the first ranks.
-bool is_crowded(const ProcessMachines& machines, const std::vector<int>& threads) {
+/// The same of processes on these machines. `threads`: by rank, of the first ranks.
+bool are_crowded(const ProcessMachines& machines, const std::vector<int>& threads) {
   std::vector<int> wanted(machines.cores.size());
   for (size_t rank = 0; rank < threads.size(); ++rank) wanted[size_t(machines.of_rank[rank])] += threads[rank];
   for (size_t m = 0; m < wanted.size(); ++m)
@@ -65,7 +68,7 @@ void emulate_links(double bandwidth, double latency, int cores, CostSource& sour
   connect_machines({.of_rank = std::vector<int>(source.cluster.devices.size(), 0),
                     .cores = {cores},
                     .within = {.bandwidth = bandwidth, .latency = latency}},
-                   source);
+                   /*processes=*/false, source);
 }
 
 int places_wanted(const RunSpec& experiment, const Fingerprint& machine, int workers) {
@@ -74,8 +77,15 @@ int places_wanted(const RunSpec& experiment, const Fingerprint& machine, int wor
   return std::accumulate(threads.begin(), threads.end(), 0);
 }
 
+bool is_crowded(const RunSpec& experiment, const Fingerprint& machine, int workers) {
+  if (const ProcessMachines* const machines = experiment.process_machines.get())
+    return are_crowded(*machines, threads_of(experiment, workers));
+  return places_wanted(experiment, machine, workers) > places_there(experiment, machine);
+}
+
 std::string step_factors_name(const RunSpec& experiment, const Model& model) {
-  return step_factors_name(experiment.model_name, model.parameter_count(), experiment.precision);
+  const std::string name = step_factors_name(experiment.model_name, model.parameter_count(), experiment.precision);
+  return experiment.processes ? name + ", processes" : name;
 }
 
 CostSource measured_source(const RunSpec& experiment, const Model& model, const Profile& profile, int devices,
@@ -95,7 +105,7 @@ CostSource measured_source(const RunSpec& experiment, const Model& model, const 
   const int workers = places_wanted(experiment, profile.machine, devices),
             places = places_there(experiment, profile.machine);
   const ProcessMachines* const machines = experiment.process_machines.get();
-  if (machines ? is_crowded(*machines, threads) : workers > places) source.sharing = options.factors.sharing;
+  if (is_crowded(experiment, profile.machine, devices)) source.sharing = options.factors.sharing;
   const Overlap overlap = experiment.processes ? Overlap::sums : Overlap::nothing;
   source.links = std::make_shared<ProfiledLinks>(profile.links, workers, places, overlap);
   source.cluster.overlap = source.links->overlap();
@@ -104,7 +114,7 @@ CostSource measured_source(const RunSpec& experiment, const Model& model, const 
   describe_links(profile.links, source.cluster);
   source.cluster.nodes.front().price_per_hour = experiment.price_per_hour;
   source.cluster.price = {.currency = experiment.currency, .date = "", .source = experiment.price_note};
-  if (machines) connect_machines(*machines, source);
+  if (machines) connect_machines(*machines, /*processes=*/true, source);
   if (experiment.links)
     emulate_links(experiment.links->at_first.bandwidth, experiment.links->at_first.latency, places, source);
   return source;

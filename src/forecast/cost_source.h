@@ -36,6 +36,9 @@ struct CostSource {
 /// there were enough of them (Fingerprint::places).
 int places_wanted(const RunSpec& experiment, const Fingerprint& machine, int workers);
 
+/// True if so many workers have fewer cores or GPUs together than they would use at the same time.
+bool is_crowded(const RunSpec& experiment, const Fingerprint& machine, int workers);
+
 /// Returns the name of the experiment's entry in Profile::step_factors.
 std::string step_factors_name(const RunSpec& experiment, const Model& model);
 

@@ -56,7 +56,7 @@ TrialSteps::TrialSteps(const RunSpec& experiment, const Model& model, const Prof
   core_seconds_ = profile.device.core_seconds;
   const int most = devices.empty() ? 1 : *std::max_element(devices.begin(), devices.end());
   int within = most;
-  while (within > 1 && places_wanted(experiment_, profile.machine, within) > profile.machine.places()) --within;
+  while (within > 1 && is_crowded(experiment_, profile.machine, within)) --within;
   add(1, &StepFactors::seconds, profile, loading);
   if (within > 1) add(within, &StepFactors::crowding, profile, loading);
   if (most > within) add(most, &StepFactors::sharing, profile, loading);

@@ -149,7 +149,9 @@ class Redistributions {
 
 constexpr RedistributionKind kRedistributions[] = {RedistributionKind::all_reduce, RedistributionKind::all_gather,
                                                    RedistributionKind::reduce_scatter, RedistributionKind::all_to_all};
-constexpr int64_t kLeastImages = 1 << 16;  // bytes of one image
+constexpr int64_t kLeastImages = 1 << 16;                          // bytes of one image
+constexpr int64_t kSmallImages = 1 << 18, kLargeImages = 1 << 22;  // between processes
+constexpr double kSlowNetwork = 5e-3;                              // seconds of a redistribution of small images
 
 GroupMeasurement measure_group(int workers) {
   GroupMeasurement result;
@@ -185,6 +187,24 @@ GroupMeasurement measure_group(int workers) {
   });
   for (const auto& [name, measured] : points) result.lines[name] = fit_line(measured);
   return result;
+}
+
+/// Of one redistribution, on the rank for which it takes most.
+struct Redistributed {
+  double seconds = 0, work = 0;
+};
+
+Redistributed redistributed(Communicator& world, RedistributionKind kind, int64_t bytes) {
+  Redistributions images(bytes, world);
+  const int calls = calls_of(bytes);
+  images.run(kind, 0);
+  world.barrier();
+  const double begin = steady_seconds(), work_before = process_seconds();
+  for (int c = 1; c <= kLinkRuns * calls; ++c) images.run(kind, size_t(c));
+  at::Tensor most = at::tensor({steady_seconds() - begin, process_seconds() - work_before}, at::kDouble);
+  world.all_reduce(most, ReduceOp::max);
+  const double* const values = most.data_ptr<double>();
+  return {values[0] / (kLinkRuns * calls), values[1] / (kLinkRuns * calls)};
 }
 
 void measure_hand_over(LinkMeasurement& links) {
@@ -309,6 +329,21 @@ TransferLine fit_line(const std::vector<std::pair<double, double>>& points) {
   for (const auto& [x, y] : points) best.worst = std::max(best.worst, std::abs(best.on_line(x) / y - 1));
   best.points = ascending(points);
   return best;
+}
+
+RedistributionWork measure_redistributions(Communicator& world) {
+  c10::InferenceMode inference;
+  RedistributionWork work{world.size()};
+  for (const RedistributionKind kind : kRedistributions) {
+    const Redistributed small = redistributed(world, kind, kSmallImages);
+    TransferWork& of_kind = work.of[kind];
+    of_kind.of_byte = small.work / double(kSmallImages);
+    if (small.seconds > kSlowNetwork) continue;
+    const Redistributed large = redistributed(world, kind, kLargeImages);
+    of_kind.of_byte = std::max(0.0, large.work - small.work) / double(kLargeImages - kSmallImages);
+    of_kind.of_message = std::max(0.0, small.work - of_kind.of_byte * double(kSmallImages));
+  }
+  return work;
 }
 
 LinkMeasurement measure_links(const std::vector<int>& workers) {

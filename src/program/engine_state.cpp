@@ -127,12 +127,12 @@ const Role& Engine::role_at(const Execution& e) {
 
 // -- the main lane
 
-/// The lane of an instruction. With shared replicas, gradient sums are part of the update. If links overlap only
-/// gradient sums, everything else remains on the main lane.
+/// The lane of an instruction. With shared replicas, gradient sums are part of the update. What links do not
+/// overlap remains on the main lane.
 Lane Engine::lane_for(const Instruction& i) const {
   const Lane lane = description_of(i.code).lane;
   if (lane == Lane::exchange && !program_.private_replicas) return Lane::main;
-  if (overlap_ == Overlap::all) return lane;
+  if (overlap_ == Overlap::all || (overlap_ == Overlap::messages && lane == Lane::mail)) return lane;
   return description_of(i.code).weights == WeightUse::sum_gradients ? lane : Lane::main;
 }
 

@@ -44,6 +44,13 @@ RunSpec as_trial(const RunSpec& experiment) {
   return trial;
 }
 
+RunSpec as_threads(const RunSpec& experiment) {
+  RunSpec threads = experiment;
+  threads.processes = false;
+  threads.process_machines.reset();
+  return threads;
+}
+
 std::optional<TrialStep> measure_step(const RunSpec& experiment, const Model& model, const TaskData& data,
                                       const Plan& plan, double seconds, const std::atomic<bool>& interrupted,
                                       const std::shared_ptr<ProcessRank>& process) {

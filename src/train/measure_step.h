@@ -18,6 +18,9 @@ inline constexpr double kTrialSeconds = 1;
 /// Returns the experiment that measure_step() trains: endless, without evaluation, and nothing is kept.
 RunSpec as_trial(const RunSpec& experiment);
 
+/// Returns the experiment for a trial of one worker alone, where the workers of others are processes.
+RunSpec as_threads(const RunSpec& experiment);
+
 /// Returns the median seconds of a step of the plan, and how fast the cores were: trains for about `seconds`, but at
 /// least three steps and the warm-up, without evaluation. nullopt if the run failed or the user interrupted it.
 /// `process`: this process is rank 0, and the other ranks call run_follower_rank() with as_trial(experiment); null: the

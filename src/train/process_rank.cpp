@@ -13,6 +13,7 @@
 #include "base/machine.h"
 #include "base/seconds.h"
 #include "comm/rendezvous/text_messages.h"
+#include "profile/measure_links.h"
 #include "profile/probe_link.h"
 #include "train/outcome_text.h"
 #include "trireme/error.h"
@@ -98,7 +99,7 @@ ProcessMachines ProcessRank::measure_machines() {
   using Pairs = std::vector<std::pair<int, int>>;
   // Neighbours in a row, in two rounds, because a rank is in one pair at a time.
   const auto link_of = [&](const std::vector<std::vector<int>>& rows) {
-    Link worst;
+    LinkEstimate worst;
     for (const size_t first : {size_t{0}, size_t{1}}) {
       Pairs pairs;
       for (const std::vector<int>& row : rows)
@@ -106,6 +107,8 @@ ProcessMachines ProcessRank::measure_machines() {
       if (pairs.empty()) continue;
       const LinkEstimate measured = probe_links(*world_, pairs);
       worst.latency = std::max(worst.latency, measured.latency);
+      worst.work.of_message = std::max(worst.work.of_message, measured.work.of_message);
+      worst.work.of_byte = std::max(worst.work.of_byte, measured.work.of_byte);
       worst.bandwidth = worst.bandwidth > 0 ? std::min(worst.bandwidth, measured.bandwidth) : measured.bandwidth;
     }
     return worst;
@@ -114,8 +117,12 @@ ProcessMachines ProcessRank::measure_machines() {
   leaders.reserve(ranks.size());
   for (const std::vector<int>& here : ranks) leaders.push_back(here.front());
   ProcessMachines measured = machines_;
-  measured.within = link_of(ranks);
-  measured.network = link_of({leaders});
+  const LinkEstimate within = link_of(ranks), between = link_of({leaders});
+  measured.within = {.bandwidth = within.bandwidth, .latency = within.latency};
+  measured.work_within = within.work;
+  measured.network = {.bandwidth = between.bandwidth, .latency = between.latency};
+  measured.work_between = between.work;
+  measured.redistributions = measure_redistributions(*world_);
   return measured;
 }
 

@@ -322,7 +322,7 @@ class Launch(LaunchTest):
             (["launch", "--hosts", "a:2147483647,b:2147483647", "train", "e.toml"], ["--hosts", "more processes"]),
             (["launch", "train", "e.toml", "-n", "2"], ["-n is for trireme launch", "before train"]),
             (["launch", "-n", "0", "train", "e.toml"], ["-n", "trireme launch --help"]),
-            (["launch", "-n", "2", "compare", "e.toml"], ["compare", "train only"]),
+            (["launch", "-n", "2", "verify", "e.toml"], ["verify", "train and compare only"]),
             (["launch", "-n", "2", "--restarts", "2", "--print", "mpi", "train", "e.toml"], ["--restarts", "only trireme launch"]),
             (["launch", "-n", "2", "--token-file", "t", "--print", "mpi", "train", "e.toml"], ["--token-file", "TRIREME_TOKEN"]),
             (["launch", "-n", "2", "train", "e.toml", "--plann", "data"], ["--plann", "unknown flag", "trireme launch train --help"]),

@@ -70,6 +70,56 @@ TEST(LinksOfSpeed, OfSeveralMachines) {
   EXPECT_EQ(links.overlap(), Overlap::sums);
 }
 
+/// Processes send their messages while they compute, and each message takes both its ends' cores.
+TEST(LinksOfSpeed, TheWorkOfProcessesBetweenProcesses) {
+  const WorkOfProcesses work{.within = {.of_message = 1e-5, .of_byte = 1e-9},
+                             .between = {.of_message = 4e-5, .of_byte = 2e-9}};
+  const LinksOfSpeed links(cluster_of(2, 2), {2, 2}, work);
+  EXPECT_EQ(links.overlap(), Overlap::messages);
+  const double bytes = 8e6;
+  const auto check = [&](RedistributionKind kind, const std::vector<int>& ranks, const std::vector<double>& seconds) {
+    const std::vector<Share> shares = links.work_beside(kind, bytes, ranks);
+    ASSERT_EQ(shares.size(), seconds.size());
+    for (size_t i = 0; i < shares.size(); ++i) {
+      EXPECT_EQ(shares[i].pool, links.cores_of(ranks[i]));
+      EXPECT_NEAR(shares[i].amount, seconds[i], 1e-12) << i;
+    }
+  };
+  const auto within = [&](double b) { return 1e-5 + b * 1e-9; };
+  const auto between = [&](double b) { return 4e-5 + b * 2e-9; };
+  check(RedistributionKind::send_receive, {0, 1}, {within(bytes) / 2, within(bytes) / 2});
+  check(RedistributionKind::send_receive, {1, 2}, {between(bytes) / 2, between(bytes) / 2});
+  check(RedistributionKind::all_gather, {0, 1}, {within(bytes / 2), within(bytes / 2)});
+  const double reduced = 2 * (within(bytes / 3) + between(bytes / 3));
+  check(RedistributionKind::all_reduce, {0, 1, 2}, {reduced, reduced, 4 * between(bytes / 3)});
+  for (const auto kind : {RedistributionKind::all_gather, RedistributionKind::all_to_all})  // not measured
+    EXPECT_EQ(links.work_of_redistribution(kind, bytes, first(2)).front().amount,
+              links.work_beside(kind, bytes, first(2)).front().amount);
+  EXPECT_TRUE(
+      LinksOfSpeed(cluster_of(2, 2), {2, 2}).work_beside(RedistributionKind::all_reduce, bytes, first(2)).empty())
+      << "threads with emulated links";
+}
+
+/// As it was measured in the group of all, and by the bytes that a rank sends in a smaller one.
+TEST(LinksOfSpeed, TheWorkOfRedistributions) {
+  WorkOfProcesses work;
+  work.redistributions.ranks = 4;
+  work.redistributions.of[RedistributionKind::all_gather] = {.of_message = 1e-4, .of_byte = 3e-9};
+  work.redistributions.of[RedistributionKind::all_to_all] = {.of_message = 2e-4, .of_byte = 5e-9};
+  const LinksOfSpeed links(cluster_of(2, 2), {2, 2}, work);
+  const double bytes = 8e6;
+  const auto seconds = [&](RedistributionKind kind, int ranks) {
+    const std::vector<Share> shares = links.work_of_redistribution(kind, bytes, first(ranks));
+    EXPECT_EQ(int(shares.size()), ranks);
+    return shares.back().amount;
+  };
+  EXPECT_NEAR(seconds(RedistributionKind::all_gather, 4), 1e-4 + bytes * 3e-9, 1e-12);
+  EXPECT_NEAR(seconds(RedistributionKind::all_gather, 2), 1e-4 + bytes * 3e-9 * (1.0 / 2) / (3.0 / 4), 1e-12);
+  EXPECT_NEAR(seconds(RedistributionKind::all_to_all, 4), 2e-4 + 4 * bytes * 5e-9, 1e-12)
+      << "bytes of one worker, measured by those of all";
+  EXPECT_TRUE(links.work_of_redistribution(RedistributionKind::all_gather, bytes, first(1)).empty());
+}
+
 TEST(ClusterLinks, ALibraryOfFlatRingsHasNoShorterWay) {
   const Cluster cluster = cluster_of(4, 4);
   const double bytes = 1e6, part = 2 * 15.0 / 16 * bytes / kFar;

@@ -167,6 +167,20 @@ TEST_F(TrialStepsTest, FinalTrialsOfProcesses) {
   const double bytes = 4.0 * double(model->parameter_count());
   EXPECT_NEAR(slow - fast, bytes / 1e6, 0.3 * bytes / 1e6) << "an all-reduce of two sends all weights once";
 
+  // Its cores also do the work of messages, if they compute meanwhile: both workers share one core here.
+  const auto seconds_of_work = [&](double of_message) {
+    experiment.process_machines = std::make_shared<const ProcessMachines>(
+        ProcessMachines{.of_rank = {0, 0},
+                        .cores = {1},
+                        .within = {.bandwidth = 1e12, .latency = 0},
+                        .work_within = {.of_message = of_message, .of_byte = 0}});
+    Predictions predictions(experiment, *model, data, known);
+    return seconds(predictions, "data", 2);
+  };
+  EXPECT_GT(seconds_of_work(0.01), seconds_of_work(0) + 0.02) << "at least two messages of each worker";
+
+  experiment.process_machines = std::make_shared<const ProcessMachines>(
+      ProcessMachines{.of_rank = {0, 1}, .cores = {1, 1}, .network = {.bandwidth = 1e9, .latency = 1e-4}});
   Predictions predictions(experiment, *model, data, known);
   bool tried = false;
   ASSERT_TRUE(predictions.use_final_trials([&](const Plan& plan) {

@@ -172,6 +172,20 @@ TEST(Simulate, ReductionsRunBesideBackward) {
   EXPECT_LT(first_reduction, last_backward);
 }
 
+/// A sender continues while its message travels only where links overlap messages.
+TEST(Simulate, MessagesTravelBesideTheirSender) {
+  const Compiled c = compiled("gpipe,micro_batches=4", 2, 32, true);
+  MadeUpCosts costs([&](int, const Instruction& i) -> double {
+    if (i.code == OpCode::forward || i.code == OpCode::backward) return 1;
+    return description_of(i.code).lane == Lane::mail ? 0.5 : 0;
+  });
+  const auto seconds = [&](Overlap overlap) {
+    return simulate(c.program, c.model, costs, FreeLinks(overlap), {.steps = 1}).step_seconds;
+  };
+  EXPECT_LT(seconds(Overlap::messages), seconds(Overlap::sums));
+  EXPECT_EQ(seconds(Overlap::messages), seconds(Overlap::all));
+}
+
 TEST(Simulate, WorkersShareCores) {
   const Compiled c = compiled("data", 4, 16);
   class TwoCores final : public Links {

@@ -222,7 +222,8 @@ void StageCosts::add_traffic(const LinkCost& ring, int holders, double elements,
 
 /// If computation and communication overlap, both take longer.
 void StageCosts::overlap(StageTerms& terms) const {
-  if (cluster_.overlap == Overlap::sums) terms.scatter = std::max(0.0, terms.scatter - terms.hide);
+  if (cluster_.overlap == Overlap::sums || cluster_.overlap == Overlap::messages)
+    terms.scatter = std::max(0.0, terms.scatter - terms.hide);
   terms.communication += std::exchange(terms.scatter, 0.0);
   if (cluster_.overlap == Overlap::nothing) terms.exposed += std::exchange(terms.reduce, 0.0);
   if (cluster_.overlap != Overlap::all) return;

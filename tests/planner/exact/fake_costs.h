@@ -123,7 +123,7 @@ inline Cluster random_cluster(Random& random, int devices) {
   const Link link{bandwidth(), double(random() % 3) * 1e-4, random() % 3 == 0};
   cluster.nodes.assign(size_t((devices + per_node - 1) / per_node), ClusterNode{link, 1.0 + double(random() % 3), ""});
   cluster.network = {link.bandwidth / double(1 + random() % 10), 2e-4, false};
-  cluster.overlap = std::array{Overlap::nothing, Overlap::sums, Overlap::all}[random() % 3];
+  cluster.overlap = std::array{Overlap::nothing, Overlap::sums, Overlap::messages, Overlap::all}[random() % 4];
   if (random() % 4 == 0) cluster.transfer_slowdown = 1.2, cluster.compute_slowdown = 1.1;
   return cluster;
 }

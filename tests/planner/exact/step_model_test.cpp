@@ -107,6 +107,7 @@ TEST(StepModel, SumsAloneHideWhereNothingElseOverlaps) {
   };
   for (const char* plan : {"data", "zero1", "zero2"}) {
     EXPECT_EQ(predicted(plan, Overlap::sums), predicted(plan, Overlap::all)) << plan;
+    EXPECT_EQ(predicted(plan, Overlap::messages), predicted(plan, Overlap::sums)) << plan;
     EXPECT_LT(predicted(plan, Overlap::sums), predicted(plan, Overlap::nothing)) << plan;
   }
   EXPECT_LT(predicted("zero3", Overlap::all), predicted("zero3", Overlap::sums)) << "weights are gathered";

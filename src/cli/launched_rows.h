@@ -1,0 +1,46 @@
+// Workers of a comparison that are processes: what `trireme launch` starts for a row or a measurement.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/launch_hosts.h"
+#include "experiment/process_machines.h"
+#include "experiment/run_spec.h"
+#include "forecast/trial_steps.h"
+#include "trireme/model.h"
+
+namespace trireme {
+
+class ForkServer;
+struct ExperimentOptions;
+
+/// What `trireme train --measure` measures between processes.
+inline constexpr const char* kMeasureMachines = "machines";
+inline constexpr const char* kMeasureStep = "step";
+
+/// Where the processes of a comparison's rows are started.
+struct LaunchedRows {
+  std::vector<LaunchHost> hosts = {};   ///< with their processes; empty: workers are threads of one process
+  std::vector<std::string> flags = {};  ///< of trireme launch, beside those for the number of processes
+
+  bool are_processes() const { return !hosts.empty(); }
+  int processes() const { return processes_of(hosts); }
+  /// The words of a command line before "train" that start the first `count` processes; none for one process.
+  std::vector<std::string> words(int count) const;
+  std::string in_words() const;  ///< "2 processes on 1 host"
+};
+
+/// Starts all processes and lets them measure what connects them. Errors (run): they could not, and why.
+ProcessMachines measure_machines(const LaunchedRows& rows, const ExperimentOptions& experiment, ForkServer& forks);
+
+/// Returns what measures a step of a plan between as many processes as it has workers. It writes the plan to
+/// `plan_file`, which the first host must see. The arguments must outlive the result.
+MeasureStep trial_between_processes(const LaunchedRows& rows, const ExperimentOptions& experiment, const Model& model,
+                                    std::string plan_file, ForkServer& forks);
+
+/// What the processes of a measurement write as lines for the comparison that started them.
+std::string machines_message(const ProcessMachines& machines);
+std::string trial_message(const TrialStep& step);
+
+}  // namespace trireme
