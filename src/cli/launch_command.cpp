@@ -159,8 +159,10 @@ struct LocalRanks {
 };
 
 void start_ranks(const LaunchOptions& options, const LocalRanks& local, RankGroup& group) {
+  // Processes that share a core take turns on it. The system can move them to a core that another one leaves idle.
+  const bool binds = options.bind && local.count <= int(usable_cores().size());
   const std::vector<std::vector<int>> shares =
-      options.bind ? core_shares(local.count) : std::vector<std::vector<int>>(size_t(local.count));
+      binds ? core_shares(local.count) : std::vector<std::vector<int>>(size_t(local.count));
   const std::string program = own_program();
   for (int r = 0; r < local.count; ++r) {
     const int rank = local.first + r;

@@ -263,6 +263,17 @@ class Launch(LaunchTest):
         process.kill()
         self.gone(ranks.values(), 5)
 
+    def test_ranks_are_bound_where_there_is_a_core_for_each(self):
+        cores = os.sched_getaffinity(0)
+        if len(cores) < 2:
+            self.skipTest("this machine has one core")
+        for processes in (2, len(cores) + 1):
+            process = self.launch("-n", str(processes), "train", "e.toml", "--out", f"b{processes}", *LONG)
+            ranks = self.training(process, f"b{processes}")
+            bound = [os.sched_getaffinity(pid) for pid in ranks.values()]
+            stop(process)
+            self.assertEqual(sorted(core for own in bound for core in own), sorted([*cores] * (1 if processes == 2 else processes)))
+
     def test_hosts(self):
         """Two "machines" that are both this one, reached by a shell in place of ssh."""
         self.in_threads("t", "data", 3)
