@@ -56,6 +56,7 @@ std::vector<std::string> LaunchedRows::words(int count) const {
     words.insert(words.end(), {"-n", std::to_string(count)});
   } else {
     std::vector<std::string> texts;
+    texts.reserve(used.size());
     for (const LaunchHost& host : used) texts.push_back(fmt::format("{}:{}", host.name, host.processes));
     words.insert(words.end(), {"--hosts", join(texts, ",")});
   }
