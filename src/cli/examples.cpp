@@ -28,7 +28,7 @@ const std::map<std::string, std::vector<const char*>> kExamples{
       "trireme launch -n 4 --print slurm train examples/mnist.toml"}},
     {"launch compare",
      {"trireme launch -n 4 compare examples/mnist.toml",
-      "trireme launch --hosts a:2,b:2 compare examples/mnist.toml --strategies data,1f1b"}},
+      "trireme launch --hosts a,b compare examples/mnist.toml --strategies data,1f1b"}},
     {"serve",
      {"trireme serve examples/federated.toml --spawn 4",
       "trireme serve examples/federated.toml --clients 2 --plan fedavg,rounds=20"}},
