@@ -39,6 +39,8 @@ class Transport {
   virtual ~Transport() = default;
   virtual std::unique_ptr<Transfer> send(const at::Tensor& contiguous, int to, int tag) = 0;
   virtual std::unique_ptr<Transfer> receive(const at::Tensor& contiguous, int from, int tag) = 0;
+  /// Called a few times per second, by one thread, for what the transport must watch.
+  virtual void look() {}
 };
 
 /// Keys that all ranks see. Thread-safe. A call may block as long as the rank that hosts the keys does not answer, and

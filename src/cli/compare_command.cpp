@@ -40,18 +40,21 @@
 namespace trireme {
 namespace {
 
-/// The number of a job's processes, where workers are processes.
-int processes_of(const Job& job, const RunSpec& experiment) {
-  if (!is_update_policy(job.strategy) || is_plan_file(job.strategy)) return job.devices;
-  return job.devices / devices_of_replica(job.strategy, experiment);
+/// The number of a job's processes, where workers are processes. Under an update policy each process is a replica.
+int processes_of(const Job& job, const RunSpec& experiment, const Model& model) {
+  if (is_plan_file(job.strategy)) {
+    const Plan plan = load_plan_file(job.strategy, experiment, model);
+    return plan.agreement.empty() ? plan.devices : plan.replicas;
+  }
+  return is_update_policy(job.strategy) ? job.devices / devices_of_replica(job.strategy, experiment) : job.devices;
 }
 
 /// The command line of the process that trains a job for the `number`-th time, or that launches those that do.
-std::vector<std::string> row_arguments(const CompareOptions& options, const RunSpec& experiment,
+std::vector<std::string> row_arguments(const CompareOptions& options, const RunSpec& experiment, const Model& model,
                                        const RunFolder& folder, const Job& job, int number) {
   const std::string name = number == 1 ? job.folder : fmt::format("{}-run-{}", job.folder, number);
   std::vector<std::string> list;
-  if (options.launched.are_processes()) list = options.launched.words(processes_of(job, experiment));
+  if (options.launched.are_processes()) list = options.launched.words(processes_of(job, experiment, model));
   const bool is_launched = !list.empty();
   list.emplace_back("train");
   auto forwarded = options.experiment.forwarded();
@@ -82,13 +85,15 @@ void use_processes(const CompareOptions& options, RunSpec& experiment) {
 }
 
 /// The row of a job that the launched processes cannot run; nullopt: they can.
-std::optional<RunResult> ruled_out_for(const LaunchedRows& launched, const RunSpec& experiment, const Job& job) {
+std::optional<RunResult> ruled_out_for(const LaunchedRows& launched, const RunSpec& experiment, const Model& model,
+                                       const Job& job) {
   if (!launched.are_processes()) return std::nullopt;
-  const int wanted = processes_of(job, experiment);
+  const int wanted = processes_of(job, experiment, model);
   std::string why;
   if (wanted > launched.processes())
     why = fmt::format("needs {}, and {} are launched", counted(wanted, "process", "processes"), launched.processes());
   else if (wanted < 2 && job.devices > 1) why = "has one replica, which is one process: use trireme compare";
+  else if (job.strategy.starts_with(kHogwild.name)) why = "its replicas share memory: use trireme compare";
   if (why.empty()) return std::nullopt;
   return row_without_run(job, RunStatus::skipped, why);
 }
@@ -97,17 +102,20 @@ std::string speed_in_words(const Link& link) {
   return fmt::format("{}/s, {} for a small message", format_bytes(link.bandwidth), format_seconds(link.latency));
 }
 
-/// Measures what connects the processes, so that predictions and planners know it.
-void measure_processes(const CompareOptions& options, ForkServer& forks, RunSpec& experiment, Progress& progress) {
-  if (!options.launched.are_processes() || experiment.device != c10::DeviceType::CPU) return;
-  const ProcessMachines machines = in_phase(&progress, "measuring what connects the processes", [&] {
+/// Measures what connects the processes, so that predictions and planners know it. False: the user stopped it.
+bool measure_processes(const CompareOptions& options, ForkServer& forks, RunSpec& experiment, Progress& progress) {
+  if (!options.launched.are_processes() || experiment.device != c10::DeviceType::CPU) return true;
+  const std::optional<ProcessMachines> measured = in_phase(&progress, "measuring what connects the processes", [&] {
     return measure_machines(options.launched, options.experiment, forks);
   });
+  if (!measured) return false;
+  const ProcessMachines& machines = *measured;
   std::vector<std::string> ways;
   if (machines.within.bandwidth > 0) ways.push_back("within a machine " + speed_in_words(machines.within));
   if (machines.network.bandwidth > 0) ways.push_back("between machines " + speed_in_words(machines.network));
   progress.say(fmt::format("{}; {}", options.launched.in_words(), join(ways, "; ")));
   experiment.process_machines = std::make_shared<const ProcessMachines>(machines);
+  return true;
 }
 
 void say_what_runs(const RunSpec& experiment, const TaskData& data, const ExperimentResult& result,
@@ -238,12 +246,12 @@ bool can_predict(const CompareOptions& options, const RunSpec& experiment, Progr
 /// Runs the jobs that have no row yet, and adds all rows to `result` one by one. Further runs of the rows follow in the
 /// same order, so that other work on the machine affects all rows equally. A row that failed is not run again.
 void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, const CompareOptions& options,
-              const RunSpec& experiment, Progress& progress, RunFolder& folder, ForkServer& forks,
+              const RunSpec& experiment, const Model& model, Progress& progress, RunFolder& folder, ForkServer& forks,
               ExperimentResult& result) {
   const auto run = [&](const Job& job, int number) {
     const std::string label =
         options.repeats == 1 ? job.label : fmt::format("{}, run {} of {}", job.label, number, options.repeats);
-    RunResult row = run_row_process(row_arguments(options, experiment, folder, job, number), label, job,
+    RunResult row = run_row_process(row_arguments(options, experiment, model, folder, job, number), label, job,
                                     experiment.time_limit, progress, forks);
     if (!job.plan_file.empty()) name_row(job, row);
     progress.end(label, row);
@@ -298,7 +306,7 @@ int run_compare(const CompareOptions& options) {
   std::vector<Known> known;
   known.reserve(jobs.size());
   for (const Job& job : jobs) {
-    std::optional<RunResult> row = ruled_out_for(options.launched, experiment, job);
+    std::optional<RunResult> row = ruled_out_for(options.launched, experiment, model, job);
     if (!row) row = ruled_out(job, experiment, model, data, cluster_of(experiment, job.devices));
     known.push_back({std::move(row), {}});
   }
@@ -315,13 +323,13 @@ int run_compare(const CompareOptions& options) {
   say_what_runs(experiment, data, result, progress);
   std::optional<Predictions> predictions;
   const bool plans = std::any_of(jobs.begin(), jobs.end(), [](const Job& job) { return is_planned(job.strategy); });
-  if (can_predict(options, experiment, progress) && (options.predict || plans)) {
-    measure_processes(options, forks, experiment, progress);
+  if ((options.predict || plans) && can_predict(options, experiment, progress) &&
+      measure_processes(options, forks, experiment, progress)) {
     in_phase(&progress, "predicting: measuring links and layers",
              [&] { predictions.emplace(experiment, model, data, options.prediction); });
     plan_all(jobs, known, {experiment, model, data, *predictions, options, folder, forks}, progress);
   }
-  run_jobs(jobs, known, options, experiment, progress, folder, forks, result);
+  run_jobs(jobs, known, options, experiment, model, progress, folder, forks, result);
   if (predictions)
     if (const std::string line = predictions->compared_with(result.rows); !line.empty())
       progress.say("predictions: " + line);

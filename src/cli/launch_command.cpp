@@ -449,6 +449,7 @@ int launch_compare(const LaunchOptions& options) {
   if (!options.print.empty()) refuse("--print");
   if (options.restarts > 0) refuse("--restarts");
   if (!options.restart_after.empty()) refuse("--restart-after");
+  check_started_once("launch compare");
   CompareOptions compare = options.compare;
   compare.launched.hosts = read_hosts(options.hosts, options.processes);
   check_number(options, processes_of(compare.launched.hosts));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -69,7 +70,8 @@ std::string LaunchedRows::in_words() const {
                      counted(int64_t(hosts.size()), "machine"));
 }
 
-ProcessMachines measure_machines(const LaunchedRows& rows, const ExperimentOptions& experiment, ForkServer& forks) {
+std::optional<ProcessMachines> measure_machines(const LaunchedRows& rows, const ExperimentOptions& experiment,
+                                                ForkServer& forks) {
   std::optional<ProcessMachines> machines;
   const auto take = [&](const json& message) {
     if (message.value("type", "") != "machines") return;
@@ -84,10 +86,10 @@ ProcessMachines measure_machines(const LaunchedRows& rows, const ExperimentOptio
   };
   const std::string why =
       run_measurement(rows, rows.processes(), experiment, {"--measure", kMeasureMachines}, take, forks);
-  if (!machines)
+  if (!machines && !interrupted_by_user())
     fail_run({rows.in_words(), "what connects them could not be measured", why,
-              "check the hosts; --no-predict compares without measuring it"});
-  return *machines;
+              "check the processes' hosts and flags; --no-predict compares without measuring it"});
+  return machines;
 }
 
 MeasureStep trial_between_processes(const LaunchedRows& rows, const ExperimentOptions& experiment, const Model& model,
@@ -101,6 +103,8 @@ MeasureStep trial_between_processes(const LaunchedRows& rows, const ExperimentOp
       if (message.contains("core_seconds")) step->core_seconds = message.at("core_seconds").get<double>();
     };
     run_measurement(rows, plan.devices, experiment, {"--plan", plan_file, "--measure", kMeasureStep}, take, forks);
+    std::error_code ignored;
+    std::filesystem::remove(plan_file, ignored);
     return step;
   };
 }

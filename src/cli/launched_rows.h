@@ -1,6 +1,7 @@
 // Workers of a comparison that are processes: what `trireme launch` starts for a row or a measurement.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,14 +29,16 @@ struct LaunchedRows {
   int processes() const { return processes_of(hosts); }
   /// The words of a command line before "train" that start the first `count` processes; none for one process.
   std::vector<std::string> words(int count) const;
-  std::string in_words() const;  ///< "2 processes on 1 host"
+  std::string in_words() const;  ///< "2 processes on 1 machine"
 };
 
-/// Starts all processes and lets them measure what connects them. Errors (run): they could not, and why.
-ProcessMachines measure_machines(const LaunchedRows& rows, const ExperimentOptions& experiment, ForkServer& forks);
+/// Starts all processes and lets them measure what connects them. nullopt: the user stopped it. Errors (run): they
+/// could not, and why.
+std::optional<ProcessMachines> measure_machines(const LaunchedRows& rows, const ExperimentOptions& experiment,
+                                                ForkServer& forks);
 
 /// Returns what measures a step of a plan between as many processes as it has workers. It writes the plan to
-/// `plan_file`, which the first host must see. The arguments must outlive the result.
+/// `plan_file`, which the first host must see, and removes it afterwards. The arguments must outlive the result.
 MeasureStep trial_between_processes(const LaunchedRows& rows, const ExperimentOptions& experiment, const Model& model,
                                     std::string plan_file, ForkServer& forks);
 

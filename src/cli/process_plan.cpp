@@ -69,7 +69,11 @@ class Planning {
  public:
   Planning(const TrainOptions& options, const BackendKind& backend, std::shared_ptr<ProcessRank> process,
            const TrainSubject& subject)
-      : options_(options), backend_(backend), process_(std::move(process)), subject_(subject) {}
+      : options_(options),
+        backend_(backend),
+        process_(std::move(process)),
+        subject_(subject),
+        trial_(as_trial(without_emulation(subject.experiment))) {}
 
   /// Rank 0.
   Plan choose() {
@@ -85,8 +89,7 @@ class Planning {
       Plan plan = plan_from_json(said.at("plan"), subject_.model, "rank 0's plan");
       connect(plan);
       if (!said.at("is_trial")) return plan;
-      run_follower_rank(as_trial(subject_.experiment), subject_.model, subject_.data, plan, process_,
-                        interrupted_by_user());
+      run_follower_rank(trial_, subject_.model, subject_.data, plan, process_, interrupted_by_user());
     }
   }
 
@@ -114,6 +117,7 @@ class Planning {
   const BackendKind& backend_;
   const std::shared_ptr<ProcessRank> process_;
   const TrainSubject& subject_;
+  const RunSpec trial_;  ///< the experiment of trial steps
   std::string way_;
 };
 
@@ -126,9 +130,9 @@ std::optional<TrialStep> Planning::measure(const Plan& plan) {
   check_shapes(experiment, model, data, plan);
   release_kept_gpu_memory();
   if (plan.devices == 1)  // the others wait
-    return measure_step(as_threads(experiment), model, data, plan, kTrialSeconds, interrupted_by_user());
+    return measure_step(as_threads(trial_), model, data, plan, kTrialSeconds, interrupted_by_user());
   announce(plan, /*is_trial=*/true);
-  return measure_step(experiment, model, data, plan, kTrialSeconds, interrupted_by_user(), process_);
+  return measure_step(trial_, model, data, plan, kTrialSeconds, interrupted_by_user(), process_);
 }
 
 Plan Planning::checked_plan() {
@@ -159,7 +163,7 @@ Plan Planning::checked_plan() {
     fail_user({experiment.where("elastic"), plan.name,
                "its number of replicas is fixed, but groups of processes differ in size",
                "leave it out; trireme launch train --resume resumes the run"});
-  if (!options_.messages) check_train_checkpoints(options_, experiment, subject_.data, plan);
+  if (!options_.messages || experiment.elastic) check_train_checkpoints(options_, experiment, subject_.data, plan);
   return plan;
 }
 

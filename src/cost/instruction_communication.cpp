@@ -53,10 +53,15 @@ double InstructionCosts::work_of(int rank, const Exchange& exchange, std::span<c
     const std::vector<Share> work = links_.work_of_redistribution(exchange.kind, exchange.bytes, group);
     return work.empty() ? 0 : work.at(place).amount;
   }
-  const bool is_end = rank == group.front() || rank == group.back();
-  const std::vector<Share> work =
-      links_.work_beside(exchange.kind, exchange.bytes * (is_end ? 0.5 : 1), group.first(2));
-  return work.empty() ? 0 : 2 * work.front().amount;  // it sends as much as it receives
+  const auto place = size_t(std::find(group.begin(), group.end(), rank) - group.begin());
+  double seconds = 0;
+  for (const size_t other : {place - 1, place + 1}) {  // it sends as much to a neighbour as it receives
+    if (other >= group.size()) continue;
+    const int ends[] = {rank, group[other]};
+    const std::vector<Share> work = links_.work_beside(exchange.kind, exchange.bytes / 2, ends);
+    if (!work.empty()) seconds += 2 * work.front().amount;
+  }
+  return seconds;
 }
 
 /// Adds one exchange to `cost`, and to `seconds` the time for which this rank's core moves tensors. Between described

@@ -1,5 +1,7 @@
 #include "cost/links_of_speed.h"
 
+#include <utility>
+
 namespace trireme {
 namespace {
 
@@ -20,11 +22,15 @@ Cluster with_overlap(Cluster cluster, Overlap overlap) {
 LinksOfSpeed::LinksOfSpeed(int workers, int cores, double bandwidth, double latency)
     : LinksOfSpeed(cluster_of(workers, bandwidth, latency), {cores}) {}
 
-LinksOfSpeed::LinksOfSpeed(const Cluster& machines, const std::vector<int>& cores,
-                           const std::optional<WorkOfProcesses>& processes)
-    : connections_(with_overlap(machines, processes ? Overlap::messages : Overlap::sums)),
-      pools_(connections_.pools()),
-      work_(processes.value_or(WorkOfProcesses())) {
+LinksOfSpeed::LinksOfSpeed(const Cluster& machines, const std::vector<int>& cores)
+    : LinksOfSpeed(machines, cores, {}, Overlap::sums) {}
+
+LinksOfSpeed::LinksOfSpeed(const Cluster& machines, const std::vector<int>& cores, WorkOfProcesses work)
+    : LinksOfSpeed(machines, cores, std::move(work), Overlap::messages) {}
+
+LinksOfSpeed::LinksOfSpeed(const Cluster& machines, const std::vector<int>& cores, WorkOfProcesses work,
+                           Overlap overlap)
+    : connections_(with_overlap(machines, overlap)), pools_(connections_.pools()), work_(std::move(work)) {
   for (const Device& device : machines.devices) {
     nodes_.push_back(device.node);
     cores_.push_back(int(pools_.size()) + device.node);

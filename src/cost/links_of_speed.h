@@ -3,7 +3,6 @@
 // and a process also while its messages are sent.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "cost/cluster_links.h"
@@ -22,10 +21,10 @@ class LinksOfSpeed final : public Links {
   /// Each worker has one connection, and all compute on the cores of one machine. `bandwidth`: bytes/s in each
   /// direction, 0: no limit. `latency`: seconds.
   LinksOfSpeed(int workers, int cores, double bandwidth, double latency);
-  /// Workers on several machines, the cluster's nodes. `cores`: by node. `processes`: the workers are processes, with
-  /// this work; nullopt: threads with emulated links.
-  LinksOfSpeed(const Cluster& machines, const std::vector<int>& cores,
-               const std::optional<WorkOfProcesses>& processes = std::nullopt);
+  /// Workers on several machines, the cluster's nodes: threads with emulated links. `cores`: by node.
+  LinksOfSpeed(const Cluster& machines, const std::vector<int>& cores);
+  /// Workers that are processes, with their work.
+  LinksOfSpeed(const Cluster& machines, const std::vector<int>& cores, WorkOfProcesses work);
 
   const std::vector<Pool>& pools() const override { return pools_; }
   Demand collective(RedistributionKind kind, double bytes, std::span<const int> ranks, int alike) const override {
@@ -45,6 +44,8 @@ class LinksOfSpeed final : public Links {
   Overlap overlap() const override { return connections_.overlap(); }
 
  private:
+  LinksOfSpeed(const Cluster& machines, const std::vector<int>& cores, WorkOfProcesses work, Overlap overlap);
+
   const ClusterLinks connections_;
   std::vector<Pool> pools_;
   std::vector<int> nodes_, cores_;  ///< by rank: its machine, pool of its machine's cores

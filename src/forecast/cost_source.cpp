@@ -42,10 +42,13 @@ void connect_machines(const ProcessMachines& machines, bool processes, CostSourc
   const double price = cluster.nodes.empty() ? 0 : cluster.nodes.front().price_per_hour;
   cluster.nodes.assign(size_t(nodes), ClusterNode{.link = machines.within, .price_per_hour = price, .instance = ""});
   cluster.network = machines.network;
-  std::optional<WorkOfProcesses> work;
-  if (processes) work = {machines.work_within, machines.work_between, machines.redistributions};
-  source.links = std::make_shared<LinksOfSpeed>(
-      cluster, std::vector<int>(machines.cores.begin(), machines.cores.begin() + nodes), work);
+  const std::vector<int> cores(machines.cores.begin(), machines.cores.begin() + nodes);
+  if (processes) {
+    const WorkOfProcesses work{machines.work_within, machines.work_between, machines.redistributions};
+    source.links = std::make_shared<LinksOfSpeed>(cluster, cores, work);
+  } else {
+    source.links = std::make_shared<LinksOfSpeed>(cluster, cores);
+  }
   cluster.overlap = source.links->overlap();
 }
 

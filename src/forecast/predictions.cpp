@@ -225,7 +225,7 @@ bool Predictions::use_final_trials(MeasureStep measure_step) {
   if (cluster_ || times_ || !here) return false;
   // Emulated links and networks do not become slower with the cores.
   const bool own_links = experiment_.links || experiment_.processes;
-  // Predictions leave out the processor time that communication between processes takes.
+  // The order in which a system runs the threads of processes is not predicted.
   const double plainest_within = experiment_.processes ? std::numeric_limits<double>::infinity() : FinalTrials::kWithin;
   final_trials_.emplace(std::move(measure_step), own_links ? 0 : core_seconds().value_or(0), plainest_within);
   return true;

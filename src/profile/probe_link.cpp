@@ -47,8 +47,10 @@ LinkEstimate measure(Communicator& world, int other) {
   link.work.of_message = small.work;
   for (int64_t bytes = kFirstBytes;; bytes *= kGrowth) {
     const Echo large = echo(world, other, bytes);
+    // A larger message cannot be faster: then the small ones were disturbed.
+    link.latency = std::min(link.latency, large.seconds / 2);
     const double seconds = large.seconds - link.latency;
-    link.bandwidth = double(bytes) / std::max(seconds, 1e-9);
+    link.bandwidth = double(bytes) / seconds;
     link.work.of_byte = std::max(0.0, large.work - small.work) / double(bytes);
     if (seconds > kLongEnough || bytes * kGrowth > kMostBytes) break;
   }

@@ -24,8 +24,8 @@ struct LinkEstimate {
 
 /// Collective: all ranks must call it, with the same pairs, and all get the same result. The ranks of each pair
 /// exchange messages, all pairs at the same time; no rank is in two pairs. Returns the greatest latency, the least
-/// bandwidth and the most work. Takes about a hundred messages, the largest of which last some milliseconds. Without
-/// pairs both values are 0.
+/// bandwidth and the most work. Takes up to two hundred messages for each of up to five sizes: some tens of
+/// milliseconds over a fast connection. Without pairs both values are 0.
 LinkEstimate probe_links(Communicator& world, const std::vector<std::pair<int, int>>& pairs);
 
 /// The same for neighbours: 0 and 1, 2 and 3, ...

@@ -4,10 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <thread>
+#include <vector>
 
 #include "../base/expect_error.h"
 #include "comm/backends.h"
@@ -127,6 +131,26 @@ TEST_F(Gloo, OnlyItsOwnThreadDoesNotInterruptOthers) {
   const auto world = gloo_communicator({.size = 1, .store_file = rendezvous.path(), .rendezvous_seconds = 10});
   EXPECT_EQ(threads_with_policy(SCHED_BATCH), 1);
   EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER);
+}
+
+/// Other programs that use the cores would make a thread under SCHED_BATCH wait for each of their turns.
+TEST_F(Gloo, ItsThreadIsAsUrgentAsOtherProgramsThatUseTheCores) {
+  const RendezvousFile rendezvous;
+  const auto world = gloo_communicator({.size = 1, .store_file = rendezvous.path(), .rendezvous_seconds = 10});
+  std::vector<pid_t> others;
+  for (unsigned i = 0; i < std::thread::hardware_concurrency(); ++i) {
+    others.push_back(::fork());
+    if (others.back() == 0)
+      while (true) asm volatile("");
+  }
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (threads_with_policy(SCHED_BATCH) > 0 && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(threads_with_policy(SCHED_BATCH), 0);
+  for (const pid_t other : others) {
+    ::kill(other, SIGKILL);
+    ::waitpid(other, nullptr, 0);
+  }
 }
 
 TEST_F(Gloo, ABadRankIsTheUsersError) {

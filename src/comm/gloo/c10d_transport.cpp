@@ -8,8 +8,6 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include <sched.h>
-
 #include <csignal>
 #include <thread>
 #include <utility>
@@ -17,6 +15,7 @@
 
 #include "base/text.h"
 #include "comm/gloo/gloo_transport.h"
+#include "comm/gloo/polling_thread.h"
 #include "comm/process/frame.h"
 #include "comm/rendezvous/key_exchange.h"
 #include "trireme/error.h"
@@ -55,8 +54,13 @@ class C10dTransfer final : public Transfer {
 class C10dTransport final : public Transport {
  public:
   using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
-  C10dTransport(Group frames, Group upwards, Group downwards)
-      : frames_(std::move(frames)), upwards_(std::move(upwards)), downwards_(std::move(downwards)) {}
+  C10dTransport(Group frames, Group upwards, Group downwards, std::unique_ptr<PollingThread> polling)
+      : frames_(std::move(frames)),
+        upwards_(std::move(upwards)),
+        downwards_(std::move(downwards)),
+        polling_(std::move(polling)) {}
+
+  void look() override { polling_->look(); }
 
   std::unique_ptr<Transfer> send(const at::Tensor& contiguous, int to, int tag) override {
     std::vector<at::Tensor> tensors{contiguous};
@@ -73,6 +77,7 @@ class C10dTransport final : public Transport {
   }
 
   const Group frames_, upwards_, downwards_;  // frames; payloads to higher ranks; payloads to lower ranks
+  const std::unique_ptr<PollingThread> polling_;
 };
 
 class C10dKeys final : public KeyStore {
@@ -202,26 +207,7 @@ void wait_for_all(c10d::Store& store, const WorldOptions& options) {
   }
 }
 
-/// Threads that are started while it exists do not interrupt other threads when they wake (SCHED_BATCH of sched(7)).
-class StartsPatientThreads {
- public:
-  StartsPatientThreads() : is_normal_(sched_getscheduler(0) == SCHED_OTHER) { set(SCHED_BATCH); }
-  ~StartsPatientThreads() { set(SCHED_OTHER); }
-  StartsPatientThreads(const StartsPatientThreads&) = delete;
-  StartsPatientThreads& operator=(const StartsPatientThreads&) = delete;
-
- private:
-  void set(int policy) const {
-    const sched_param priority{};
-    if (is_normal_) sched_setscheduler(0, policy, &priority);  // of this thread; a refusal costs only speed
-  }
-  const bool is_normal_;  ///< the user has chosen no other policy
-};
-
-/// Gloo's thread polls without a pause while another thread holds the lock of a ready connection. If it has taken this
-/// thread's core, the lock stays held until the scheduler's next tick: up to 4 ms for each message.
 std::shared_ptr<::gloo::transport::Device> open_device(const WorldOptions& options) {
-  const StartsPatientThreads gloo_thread;
   if (options.interface.empty()) return c10d::ProcessGroupGloo::createDefaultDevice();
   return c10d::ProcessGroupGloo::createDeviceForInterface(options.interface);
 }
@@ -244,7 +230,9 @@ Connections connect_ranks(const WorldOptions& options) {
     wait_for_all(*store, options);
     step = "the connection to the other ranks";
     auto group_options = c10d::ProcessGroupGloo::Options::create(rendezvous_time(options));
+    auto polling = std::make_unique<PollingThread>();
     group_options->devices.push_back(open_device(options));
+    polling->found();
     group_options->threads = 1;  // for c10d's own collectives, which are not used
     const auto connect = [&](const char* prefix) {
       return c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>(prefix, store),
@@ -252,7 +240,8 @@ Connections connect_ranks(const WorldOptions& options) {
     };
     auto frames = connect("gloo/frames"), upwards = connect("gloo/up"), downwards = connect("gloo/down");
     return {std::make_shared<C10dKeys>(store),
-            std::make_unique<C10dTransport>(std::move(frames), std::move(upwards), std::move(downwards)),
+            std::make_unique<C10dTransport>(std::move(frames), std::move(upwards), std::move(downwards),
+                                            std::move(polling)),
             /*keys_show_life=*/options.store_file.empty()};
   } catch (const Error&) {
     throw;

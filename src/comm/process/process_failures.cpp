@@ -42,6 +42,7 @@ void ProcessWorld::watch() {
     std::vector<bool> gone;
     for (const Peer& peer : peers_) gone.push_back(peer.gone.has_value());
     lock.unlock();
+    transport_->look();
     const std::string reason = signs_->silence(keeper_->answers(), gone);
     if (!reason.empty()) abort(reason);
     lock.lock();
