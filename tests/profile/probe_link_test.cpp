@@ -1,7 +1,6 @@
 // Links as they are measured between two steps.
 #include <gtest/gtest.h>
 
-#include <thread>
 #include <vector>
 
 #include "comm/backends.h"
@@ -21,9 +20,7 @@ TEST(ProbeLink, CountsTheWorkOfMessages) {
     EXPECT_GT(link.latency, 0);
     EXPECT_GT(link.work.of_message, 0);
     EXPECT_GT(link.work.of_byte, 0);
-    // The ranks are threads here, so the work of both ends is counted twice. All cores are the most that can be used.
-    const double cores = std::thread::hardware_concurrency();
-    EXPECT_LT(link.work.of_byte, 4 * cores / link.bandwidth);
+    EXPECT_LT(link.work.of_byte, 1e-7) << "hundreds of instructions for a byte";
   });
 }
 
