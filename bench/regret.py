@@ -13,7 +13,6 @@ plan is the one that `trireme launch train --plan exact` finds there. Needs root
 
 --check: status 1 if the regret is 5 % or more in more than one case of 20, or where the choice is slower than `data` by 5 % or more."""
 import argparse
-import json
 import os
 import shutil
 import statistics

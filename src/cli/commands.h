@@ -36,6 +36,9 @@ struct TrainOptions {
   bool own_data = false;  ///< replicas are in other processes and use their own data
   int processes = 0;      ///< number of processes that are the workers, this process among them; 0: threads
   bool elastic = false;   ///< the launcher reports how to resume, if it does not resume the run itself
+
+  /// A row of a comparison, which writes no checkpoints.
+  bool is_row() const { return messages && !elastic; }
 };
 /// `make_world`: for the server of replicas that are processes (train/agreement/run_agreement.h); otherwise null.
 int run_train(const TrainOptions& options,

@@ -22,6 +22,7 @@
 #include "experiment/batches.h"
 #include "experiment/make_plan.h"
 #include "experiment/read_emulation.h"
+#include "experiment/replica_spec.h"
 #include "experiment/run_device.h"
 #include "experiment/run_spec.h"
 #include "forecast/agreement_plan.h"
@@ -40,21 +41,11 @@
 namespace trireme {
 namespace {
 
-/// The number of a job's processes, where workers are processes. Under an update policy each process is a replica.
-int processes_of(const Job& job, const RunSpec& experiment, const Model& model) {
-  if (is_plan_file(job.strategy)) {
-    const Plan plan = load_plan_file(job.strategy, experiment, model);
-    return plan.agreement.empty() ? plan.devices : plan.replicas;
-  }
-  return is_update_policy(job.strategy) ? job.devices / devices_of_replica(job.strategy, experiment) : job.devices;
-}
-
 /// The command line of the process that trains a job for the `number`-th time, or that launches those that do.
-std::vector<std::string> row_arguments(const CompareOptions& options, const RunSpec& experiment, const Model& model,
-                                       const RunFolder& folder, const Job& job, int number) {
+std::vector<std::string> row_arguments(const CompareOptions& options, const RunFolder& folder, const Job& job,
+                                       int number) {
   const std::string name = number == 1 ? job.folder : fmt::format("{}-run-{}", job.folder, number);
-  std::vector<std::string> list;
-  if (options.launched.are_processes()) list = options.launched.words(processes_of(job, experiment, model));
+  std::vector<std::string> list = options.launched.words(job.processes);
   const bool is_launched = !list.empty();
   list.emplace_back("train");
   auto forwarded = options.experiment.forwarded();
@@ -84,16 +75,25 @@ void use_processes(const CompareOptions& options, RunSpec& experiment) {
   experiment.private_replicas = experiment.processes = true;
 }
 
-/// The row of a job that the launched processes cannot run; nullopt: they can.
-std::optional<RunResult> ruled_out_for(const LaunchedRows& launched, const RunSpec& experiment, const Model& model,
-                                       const Job& job) {
-  if (!launched.are_processes()) return std::nullopt;
-  const int wanted = processes_of(job, experiment, model);
+/// Finds how many processes train a job: under an update policy each is a replica. Returns its row if the launched ones
+/// cannot train it.
+std::optional<RunResult> use_launched(const LaunchedRows& launched, const RunSpec& experiment, const Model& model,
+                                      Job& job) {
+  job.processes = job.devices;
   std::string why;
-  if (wanted > launched.processes())
-    why = fmt::format("needs {}, and {} are launched", counted(wanted, "process", "processes"), launched.processes());
-  else if (wanted < 2 && job.devices > 1) why = "has one replica, which is one process: use trireme compare";
-  else if (job.strategy.starts_with(kHogwild.name)) why = "its replicas share memory: use trireme compare";
+  if (is_plan_file(job.strategy) || is_update_policy(job.strategy)) {
+    const Plan plan = is_plan_file(job.strategy) ? load_plan_file(job.strategy, experiment, model)
+                                                 : plan_with_agreement(job.strategy, experiment, model, job.devices);
+    if (!plan.agreement.empty()) {
+      job.processes = plan.replicas;
+      if (make_policy(plan.agreement, {}, facts_of(experiment, plan))->shares_memory())
+        why = "its replicas share memory: use trireme compare";
+    }
+  }
+  if (job.processes > launched.processes())
+    why = fmt::format("needs {}, and {} are launched", counted(job.processes, "process", "processes"),
+                      launched.processes());
+  else if (job.processes < 2 && job.devices > 1) why = "has one replica, which is one process: use trireme compare";
   if (why.empty()) return std::nullopt;
   return row_without_run(job, RunStatus::skipped, why);
 }
@@ -246,13 +246,13 @@ bool can_predict(const CompareOptions& options, const RunSpec& experiment, Progr
 /// Runs the jobs that have no row yet, and adds all rows to `result` one by one. Further runs of the rows follow in the
 /// same order, so that other work on the machine affects all rows equally. A row that failed is not run again.
 void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, const CompareOptions& options,
-              const RunSpec& experiment, const Model& model, Progress& progress, RunFolder& folder, ForkServer& forks,
+              const RunSpec& experiment, Progress& progress, RunFolder& folder, ForkServer& forks,
               ExperimentResult& result) {
   const auto run = [&](const Job& job, int number) {
     const std::string label =
         options.repeats == 1 ? job.label : fmt::format("{}, run {} of {}", job.label, number, options.repeats);
-    RunResult row = run_row_process(row_arguments(options, experiment, model, folder, job, number), label, job,
-                                    experiment.time_limit, progress, forks);
+    RunResult row = run_row_process(row_arguments(options, folder, job, number), label, job, experiment.time_limit,
+                                    progress, forks);
     if (!job.plan_file.empty()) name_row(job, row);
     progress.end(label, row);
     return row;
@@ -305,9 +305,9 @@ int run_compare(const CompareOptions& options) {
   std::vector<Job> jobs = list_jobs(experiment, model, /*to_run=*/true);
   std::vector<Known> known;
   known.reserve(jobs.size());
-  for (const Job& job : jobs) {
-    std::optional<RunResult> row = ruled_out_for(options.launched, experiment, model, job);
-    if (!row) row = ruled_out(job, experiment, model, data, cluster_of(experiment, job.devices));
+  for (Job& job : jobs) {
+    std::optional<RunResult> row = ruled_out(job, experiment, model, data, cluster_of(experiment, job.devices));
+    if (!row && options.launched.are_processes()) row = use_launched(options.launched, experiment, model, job);
     known.push_back({std::move(row), {}});
   }
   if (std::all_of(known.begin(), known.end(), [](const Known& one) { return one.row.has_value(); }))
@@ -329,7 +329,7 @@ int run_compare(const CompareOptions& options) {
              [&] { predictions.emplace(experiment, model, data, options.prediction); });
     plan_all(jobs, known, {experiment, model, data, *predictions, options, folder, forks}, progress);
   }
-  run_jobs(jobs, known, options, experiment, model, progress, folder, forks, result);
+  run_jobs(jobs, known, options, experiment, progress, folder, forks, result);
   if (predictions)
     if (const std::string line = predictions->compared_with(result.rows); !line.empty())
       progress.say("predictions: " + line);

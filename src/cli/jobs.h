@@ -19,6 +19,7 @@ struct Job {
   std::string label;                     ///< in progress bars; unique among jobs
   std::string folder;                    ///< in the run folder; unique among jobs
   std::filesystem::path plan_file = {};  ///< file to which a planner's plan was written
+  int processes = 1;                     ///< that train it; 1: its workers are threads
 };
 
 /// Errors (user): unknown strategies, plan files that do not fit; with `to_run` also more workers than a process can

@@ -163,7 +163,7 @@ Plan Planning::checked_plan() {
     fail_user({experiment.where("elastic"), plan.name,
                "its number of replicas is fixed, but groups of processes differ in size",
                "leave it out; trireme launch train --resume resumes the run"});
-  if (!options_.messages || experiment.elastic) check_train_checkpoints(options_, experiment, subject_.data, plan);
+  if (!options_.is_row()) check_train_checkpoints(options_, experiment, subject_.data, plan);
   return plan;
 }
 

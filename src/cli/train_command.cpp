@@ -124,7 +124,7 @@ void resume(const TrainOptions& options, const TrainSubject& subject, TrainShow&
   }
   show.on_folder = [&, keep_earlier](const std::filesystem::path& folder) {
     if (keep_earlier) keep_earlier(folder);
-    if (!options.messages) checkpoints.folder = place_for_checkpoints(subject.experiment, folder);
+    if (!options.is_row()) checkpoints.folder = place_for_checkpoints(subject.experiment, folder);
     if (!checkpoints.folder.empty()) allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
   };
 }
@@ -185,8 +185,7 @@ int run_train(const TrainOptions& options, const MakeWorld& make_world) {
   const Plan plan = backend ? plan_in_virtual_time(options, subject, progress, virtual_machines)
                             : plan_to_run(options, subject, progress);
   check_shapes(subject.experiment, subject.model, subject.data, plan);
-  // Rows of a comparison write no checkpoints.
-  if (!options.messages) check_train_checkpoints(options, subject.experiment, subject.data, plan);
+  if (!options.is_row()) check_train_checkpoints(options, subject.experiment, subject.data, plan);
   TrainShow show{.plan = &plan, .evaluations = bool(make_world)};
   const int gpus = int(visible_devices(subject.experiment.device).size()), workers = plan.workers();
   if (std::string device = device_in_words(subject.experiment, std::min(gpus, workers)); !device.empty())

@@ -312,9 +312,7 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
                              metric_names(subject.data.train->task(), subject.data.train->classes()));
   show.on_folder = [&](const std::filesystem::path& folder) {
     if (resumption && !show.goes_on) keep_earlier_steps(resumption->path, begun_at, folder);
-    // Rows of a comparison write no checkpoints.
-    if (!member.options.messages || elastic_group)
-      checkpoints.folder = place_for_checkpoints(subject.experiment, folder, show.goes_on);
+    if (!member.options.is_row()) checkpoints.folder = place_for_checkpoints(subject.experiment, folder, show.goes_on);
     log_to_file(rank_log(folder, 0));
     log_to_files_only(log_header(*process, plan, subject.model));
     flight_recorder(process->world())->set_run_folder(folder.string());

@@ -151,7 +151,8 @@ constexpr RedistributionKind kRedistributions[] = {RedistributionKind::all_reduc
                                                    RedistributionKind::reduce_scatter, RedistributionKind::all_to_all};
 constexpr int64_t kLeastImages = 1 << 16;                          // bytes of one image
 constexpr int64_t kSmallImages = 1 << 18, kLargeImages = 1 << 22;  // between processes
-constexpr double kSlowNetwork = 5e-3;                              // seconds of a redistribution of small images
+constexpr double kSecondsOfCalls = 0.1;
+constexpr double kSlowNetwork = 5e-3;  // seconds of a redistribution of small images
 
 GroupMeasurement measure_group(int workers) {
   GroupMeasurement result;
@@ -200,7 +201,7 @@ Redistributed redistributed(Communicator& world, RedistributionKind kind, int64_
   images.run(kind, 0);
   at::Tensor longest = at::tensor({steady_seconds() - first}, at::kDouble);
   world.all_reduce(longest, ReduceOp::max);
-  const int calls = longest.item<double>() > kSlowNetwork ? 1 : kLinkRuns * calls_of(bytes);
+  const int calls = int(std::clamp(kSecondsOfCalls / longest.item<double>(), 1.0, double(kLinkRuns * calls_of(bytes))));
   world.barrier();
   const double begin = steady_seconds(), work_before = process_seconds();
   for (int c = 1; c <= calls; ++c) images.run(kind, size_t(c));

@@ -35,7 +35,7 @@ constexpr int kClockRounds = 8;     // the fastest round counts
 constexpr int kLinkRounds = 4;
 constexpr std::chrono::milliseconds kBetweenRounds{50};
 
-/// What both measurements of a link agree on: disturbances make it slower only.
+/// Of two measurements of a link the faster values: other programs only make it slower.
 LinkEstimate least_disturbed(const LinkEstimate& a, const LinkEstimate& b) {
   const auto least = [](double x, double y) { return x > 0 && y > 0 ? std::min(x, y) : std::max(x, y); };
   return {std::min(a.latency, b.latency),

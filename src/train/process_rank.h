@@ -40,7 +40,8 @@ class ProcessRank {
   int cores() const;
   int machines() const { return int(machines_.cores.size()); }
   /// Measures the connections between neighbours on each machine, and between a rank of each machine and one of the
-  /// next, for some tenths of a second; the slowest count. All ranks must call it together.
+  /// next, and redistributions among all, for a second or two; the slowest connections count. All ranks must call it
+  /// together.
   ProcessMachines measure_machines();
   /// This rank's number among the ranks of its machine.
   int rank_on_machine() const { return rank_on_machine_; }

@@ -25,7 +25,7 @@ void set_policy(pid_t thread, int policy) {
   sched_setscheduler(thread, policy, &priority);
 }
 
-std::set<pid_t> patient_threads() {
+std::set<pid_t> batch_threads() {
   std::set<pid_t> threads;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", ignored)) {
@@ -52,9 +52,9 @@ double busy_seconds(const std::vector<int>& cores) {
 
 }  // namespace
 
-PollingThread::PollingThread() : is_used_(sched_getscheduler(0) == SCHED_OTHER) {
-  if (!is_used_) return;
-  patient_before_ = patient_threads();
+PollingThread::PollingThread() {
+  if (sched_getscheduler(0) != SCHED_OTHER) return;
+  batch_threads_before_ = batch_threads();
   starting_ = true;
   set_policy(0, SCHED_BATCH);
 }
@@ -63,8 +63,8 @@ void PollingThread::found() {
   if (!starting_) return;
   starting_ = false;
   set_policy(0, SCHED_OTHER);
-  for (const pid_t thread : patient_threads())
-    if (!patient_before_.contains(thread)) thread_ = thread;
+  for (const pid_t thread : batch_threads())
+    if (!batch_threads_before_.contains(thread)) thread_ = thread;
 }
 
 void PollingThread::look() {

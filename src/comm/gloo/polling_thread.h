@@ -22,17 +22,16 @@ class PollingThread {
   PollingThread(const PollingThread&) = delete;
   PollingThread& operator=(const PollingThread&) = delete;
 
-  /// The calling thread, that of the constructor, has started gloo's thread.
+  /// Gloo's thread was started. Call it in the thread of the constructor.
   void found();
   /// Chooses the policy by what other programs have used of this process' cores since the last choice. Call it often;
   /// it looks twice per second. May be called by another thread.
   void look();
 
  private:
-  const bool is_used_;
-  std::set<pid_t> patient_before_;
   bool starting_ = false;
-  pid_t thread_ = 0;
+  std::set<pid_t> batch_threads_before_;
+  pid_t thread_ = 0;  ///< gloo's; 0: its policy is not chosen here
   double looked_at_ = 0, busy_ = 0, own_ = 0;
 };
 
