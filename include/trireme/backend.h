@@ -39,6 +39,8 @@ class Transport {
   virtual ~Transport() = default;
   virtual std::unique_ptr<Transfer> send(const at::Tensor& contiguous, int to, int tag) = 0;
   virtual std::unique_ptr<Transfer> receive(const at::Tensor& contiguous, int from, int tag) = 0;
+  /// True if a payload is sent only after its receive was begun, by a thread of the transport.
+  virtual bool waits_for_receivers() const { return false; }
   /// Called a few times per second, by one thread, for what the transport must watch.
   virtual void look() {}
 };

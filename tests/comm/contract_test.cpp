@@ -8,6 +8,7 @@
 #include <functional>
 #include <future>
 #include <numeric>
+#include <random>
 #include <thread>
 
 #include "comm/backends.h"
@@ -316,6 +317,32 @@ TEST_P(Contract, SendsDoNotWaitForTheReceiver) {
     for (int i = 0; i < 3; ++i) c.send(at::full({kElements}, c.rank() * 10 + i, at::kFloat), other, i);
     for (int i = 2; i >= 0; --i)
       EXPECT_TRUE(c.receive(other, i).equal(at::full({kElements}, other * 10 + i, at::kFloat)));
+  });
+}
+
+TEST_P(Contract, MessagesOfAllLengthsArrive) {
+  run_ranks(backend, 2, [&](Communicator& c) {
+    const std::vector<int> both{0, 1};
+    const auto first = c.group(both), second = c.group(both);
+    const int other = 1 - c.rank();
+    constexpr int kMessages = 150;
+    const auto message = [](int from, int i) {
+      std::mt19937_64 random(uint64_t(from * kMessages + i));
+      const int64_t longest[] = {100, 10'000, 50'000, 300'000, 1'100'000};  // up to 4.4 MB
+      const int64_t length = longest[i % 30 == 29 ? 4 : random() % 4];
+      return at::full({1 + int64_t(random() % uint64_t(length))}, from * kMessages + i, at::kFloat);
+    };
+    const auto group_of = [&](int i) -> Communicator& { return i % 3 == 0 ? *second : *first; };
+    for (int round = 0; round < 3; ++round) {
+      for (int i = 0; i < kMessages; ++i) group_of(i).send(message(c.rank(), i), other, i % 2);
+      for (const auto& [group, tag] : {std::pair(1, 1), std::pair(0, 0), std::pair(1, 0), std::pair(0, 1)}) {
+        for (int i = 0; i < kMessages; ++i) {
+          if ((i % 3 == 0) != (group == 1) || i % 2 != tag) continue;
+          const at::Tensor got = group_of(i).receive(other, tag);
+          ASSERT_TRUE(got.equal(message(other, i))) << "message " << i << ", round " << round;
+        }
+      }
+    }
   });
 }
 

@@ -60,6 +60,7 @@ class C10dTransport final : public Transport {
         downwards_(std::move(downwards)),
         polling_(std::move(polling)) {}
 
+  bool waits_for_receivers() const override { return true; }
   void look() override { polling_->look(); }
 
   std::unique_ptr<Transfer> send(const at::Tensor& contiguous, int to, int tag) override {

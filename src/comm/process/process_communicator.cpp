@@ -40,6 +40,10 @@ at::Tensor receivable(const at::Tensor& tensor) {
   return on_host(tensor) && tensor.is_contiguous() ? tensor.detach() : at::empty(tensor.sizes(), on_host_like(tensor));
 }
 
+bool is_small_part(const at::Tensor& tensor) {
+  return int64_t(tensor.storage().nbytes()) > 2 * int64_t(tensor.nbytes());
+}
+
 const char* name_of(ReduceOp op) { return op == ReduceOp::sum ? "sum" : "max"; }
 
 std::string in_words(const std::vector<int>& ranks) {
@@ -324,6 +328,7 @@ at::Tensor ProcessCommunicator::receive(int from, int64_t tag) {
   if (arrival.transfer) {
     message = arrival.tensor;
     world_->finish(std::move(arrival.transfer), peer, doing);
+    if (is_small_part(message)) message = message.clone();  // what it is a part of need not be kept for it
   } else {
     const FrameHeader& h = arrival.header;
     message = at::empty_strided({h.sizes, static_cast<size_t>(h.dims)}, {h.strides, static_cast<size_t>(h.dims)},

@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kPayloadTags = 1 << 30;  // tags 1 to this number, reused after that many payloads to one rank
+constexpr int kPayloadTags = 1 << 29;  // of each kind, reused after that many payloads to one rank
 // beyond this, a payload remains with its sender until take() requests it
 constexpr int64_t kUnclaimedBytes = 256 << 20;
 
@@ -32,8 +32,13 @@ constexpr milliseconds kForever{std::chrono::hours(24 * 365)};
 constexpr milliseconds kLingerAfterAbort{2000};  // until the other ranks have read the keys
 constexpr double kStepsOfPatience = 20;
 
+constexpr int kExpectedFrames = 8;  // of each rank
+
 constexpr size_t kSentTogether = 32;          // this many frames are released at once,
 constexpr milliseconds kReleaseInterval{50};  // or after this time
+
+// Payloads with a posted receive have even tags, which the number of the receive determines; the others have odd ones.
+int posted_tag(int64_t number) { return 2 + 2 * static_cast<int>(number % kPayloadTags); }
 
 double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
@@ -46,6 +51,8 @@ ProcessWorld::ProcessWorld(const WorldOptions& options, Connections connections)
       recorder_(options.recorder ? options.recorder : std::make_shared<FlightRecorder>()),
       signs_(std::make_shared<LifeSigns>(options, connections.keys_show_life, connections.ends_are_seen, recorder_)),
       ends_are_seen_(connections.ends_are_seen),
+      posted_receives_(options.size),
+      posted_by_others_(options.size),
       peers_(options.size) {
   transport_ = std::move(connections.transport);
   keeper_ = std::make_unique<AbortKeeper>(
@@ -124,7 +131,27 @@ void ProcessWorld::wake_all() {
 
 int ProcessWorld::next_payload_tag(int to) {
   MutexLock lock(mutex_);
-  return peers_[to].payloads++ % kPayloadTags + 1;
+  return 1 + 2 * (peers_[to].payloads++ % kPayloadTags);
+}
+
+std::unique_ptr<Transfer> ProcessWorld::send_frame(FrameHeader& header, const at::Tensor& data, int to) {
+  const auto send = [&] {
+    const at::Tensor frame = pack_frame(header, header.bytes > 0 ? data.data_ptr() : nullptr);
+    return transport_->send(frame, to, kFrameTag);
+  };
+  if (header.bytes <= kInlineBytes) return send();
+  if (header.kind != FrameKind::message || !transport_->waits_for_receivers()) {
+    header.payload_tag = next_payload_tag(to);
+    return send();
+  }
+  // the receiver must see the frames of messages in the order in which their posted receives are found here
+  MutexLock lock(order_);
+  PostedSizes& posted = posted_by_others_[to];
+  const auto receive = posted.use(header.bytes);
+  while (posted.post()) {
+  }
+  header.payload_tag = receive ? posted_tag(receive->number) : next_payload_tag(to);
+  return send();
 }
 
 std::unique_ptr<Transfer> ProcessWorld::post(FrameHeader header, const at::Tensor& data, int to,
@@ -136,14 +163,12 @@ std::unique_ptr<Transfer> ProcessWorld::post(FrameHeader header, const at::Tenso
     deliver(to, std::move(arrival));
     return nullptr;
   }
-  if (!fits) header.payload_tag = next_payload_tag(to);
   if (header.kind == FrameKind::collective) {
     MutexLock lock(mutex_);
     peers_[to].given[header.group] = header.tag;
   }
   try {
-    const at::Tensor frame = pack_frame(header, header.bytes > 0 ? data.data_ptr() : nullptr);
-    std::unique_ptr<Transfer> of_frame = transport_->send(frame, to, kFrameTag);
+    std::unique_ptr<Transfer> of_frame = send_frame(header, data, to);
     std::unique_ptr<Transfer> of_payload;
     if (!fits) of_payload = transport_->send(flat_view(data), to, header.payload_tag);
     keep_until_sent({std::move(of_frame), to, doing});
@@ -210,27 +235,43 @@ void ProcessWorld::release(Sent sent) {
 
 // ---- receiving ----
 
+// Several frames are expected at a time: gloo sends a frame when its receive was begun, so that a sender of several
+// messages need not wait until this thread had a core in between.
 void ProcessWorld::read_frames(int from) {
+  struct Expected {
+    at::Tensor frame;
+    std::unique_ptr<Transfer> transfer;
+  };
   try {
-    const at::Tensor frame = empty_frame();
-    while (read_frame(from, frame)) {
+    std::deque<Expected> expected;
+    const auto expect = [&](at::Tensor frame) {
+      auto transfer = transport_->receive(frame, from, kFrameTag);
+      expected.push_back({std::move(frame), std::move(transfer)});
+    };
+    const int count = transport_->waits_for_receivers() ? kExpectedFrames : 1;
+    for (int i = 0; i < count; ++i) expect(empty_frame());
+    while (wait_for_frame(from, *expected.front().transfer)) {
+      Arrival arrival = unpack_frame(expected.front().frame);
+      at::Tensor frame = std::move(expected.front().frame);
+      expected.pop_front();
+      expect(std::move(frame));
+      accept(from, std::move(arrival));
     }
   } catch (const std::exception& error) {
     mark_gone(from, first_line(error));
   }
 }
 
-bool ProcessWorld::read_frame(int from, const at::Tensor& frame) {
-  const std::unique_ptr<Transfer> transfer = transport_->receive(frame, from, kFrameTag);
+bool ProcessWorld::wait_for_frame(int from, Transfer& transfer) {
   {
     MutexLock lock(mutex_);
     if (stopping_) return false;
-    peers_[from].reading = transfer.get();
+    peers_[from].reading = &transfer;
   }
   bool done = false;
   std::exception_ptr trouble;
   try {
-    done = transfer->wait(kForever);
+    done = transfer.wait(kForever);
   } catch (...) {
     trouble = std::current_exception();
   }
@@ -239,12 +280,13 @@ bool ProcessWorld::read_frame(int from, const at::Tensor& frame) {
     peers_[from].reading = nullptr;
   }
   if (trouble) std::rethrow_exception(trouble);
-  if (!done) return false;
+  return done;
+}
 
-  Arrival arrival = unpack_frame(frame);
+void ProcessWorld::accept(int from, Arrival arrival) {
   if (arrival.header.kind == FrameKind::abort) {
     set_aborted(std::string(arrival.inline_bytes.begin(), arrival.inline_bytes.end()));
-    return true;
+    return;
   }
   if (arrival.header.kind == FrameKind::waiting) {
     {
@@ -253,23 +295,38 @@ bool ProcessWorld::read_frame(int from, const at::Tensor& frame) {
       peers_[from].waiting = arrival.header;
     }
     arrived_.notify_all();
-    return true;
+    return;
   }
-  bool early = arrival.header.kind == FrameKind::message && arrival.header.payload_tag != 0;
-  if (early) {
-    MutexLock lock(mutex_);
-    early = unclaimed_bytes_ + arrival.header.bytes <= kUnclaimedBytes;
-    if (early) unclaimed_bytes_ += arrival.header.bytes;
-  }
-  if (early) {
-    const DeviceScope device(options_.device);
-    const FrameHeader& h = arrival.header;
-    arrival.tensor = at::empty_strided({h.sizes, static_cast<size_t>(h.dims)}, {h.strides, static_cast<size_t>(h.dims)},
-                                       static_cast<at::ScalarType>(h.dtype));
-    arrival.transfer = transport_->receive(flat_view(arrival.tensor), from, h.payload_tag);
-  }
+  if (arrival.header.kind == FrameKind::message && arrival.header.payload_tag != 0) begin_to_receive(from, arrival);
   deliver(from, std::move(arrival));
-  return true;
+}
+
+// Unless too much has arrived that nobody has taken.
+void ProcessWorld::begin_to_receive(int from, Arrival& arrival) {
+  const FrameHeader& h = arrival.header;
+  const DeviceScope device(options_.device);
+  const c10::IntArrayRef sizes(h.sizes, h.dims), strides(h.strides, h.dims);
+  const auto dtype = static_cast<at::ScalarType>(h.dtype);
+  const auto claim = [&](bool must) {
+    MutexLock lock(mutex_);
+    const bool may = must || unclaimed_bytes_ + h.bytes <= kUnclaimedBytes;
+    if (may) unclaimed_bytes_ += h.bytes;
+    return may;
+  };
+  if (transport_->waits_for_receivers()) {
+    auto posted = posted_receives_[from].use(h.bytes, [&](const at::Tensor& bytes, int64_t number) {
+      return transport_->receive(bytes, from, posted_tag(number));
+    });
+    if (posted) {
+      claim(/*must=*/true);
+      arrival.tensor = posted->bytes.view(dtype).as_strided(sizes, strides);
+      arrival.transfer = std::move(posted->transfer);
+      return;
+    }
+  }
+  if (!claim(/*must=*/false)) return;
+  arrival.tensor = at::empty_strided(sizes, strides, dtype);
+  arrival.transfer = transport_->receive(flat_view(arrival.tensor), from, h.payload_tag);
 }
 
 void ProcessWorld::deliver(int from, Arrival arrival) {

@@ -24,6 +24,7 @@
 #include "comm/process/abort_keeper.h"
 #include "comm/process/frame.h"
 #include "comm/process/life_signs.h"
+#include "comm/process/posted_receives.h"
 #include "comm/process/world_options.h"
 #include "trireme/backend.h"
 
@@ -90,7 +91,7 @@ class ProcessWorld {
     std::map<Address, std::deque<Arrival>> queues;
     std::optional<std::string> gone;    // why its connection ended
     Transfer* reading = nullptr;        // what its reader thread waits for
-    int payloads = 0;                   // number of payloads sent to it so far
+    int payloads = 0;                   // number of payloads sent to it so far without a posted receive
     Clock::time_point heard_waiting{};  // when it last reported that it waits for a rank
     FrameHeader waiting;                // that report
     // by group: the newest collective call of which a part was sent to it
@@ -105,8 +106,11 @@ class ProcessWorld {
   };
 
   void read_frames(int from);
-  bool read_frame(int from, const at::Tensor& frame);
+  bool wait_for_frame(int from, Transfer& transfer);  ///< false: cancelled
+  void accept(int from, Arrival arrival);
   void deliver(int from, Arrival arrival);
+  std::unique_ptr<Transfer> send_frame(FrameHeader& header, const at::Tensor& data, int to);
+  void begin_to_receive(int from, Arrival& arrival);
   void mark_gone(int peer, const std::string& why);
   void keep_until_sent(Sent sent);
   void release_sent();
@@ -132,6 +136,10 @@ class ProcessWorld {
   const std::shared_ptr<LifeSigns> signs_;
   const bool ends_are_seen_;  // of Connections
   std::unique_ptr<AbortKeeper> keeper_;
+  std::vector<PostedReceives> posted_receives_;  // by world rank; an entry is only accessed by the rank's reader
+  mutable Mutex order_;                          // of messages
+  // receives of messages from this rank that the others have posted, by world rank
+  std::vector<PostedSizes> posted_by_others_ TRIREME_GUARDED_BY(order_);
 
   mutable Mutex mutex_;
   ConditionVariable arrived_;   // an item in a queue, or none can come any more

@@ -1,0 +1,55 @@
+#include "comm/process/posted_receives.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "trireme/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr size_t kPosted = 2;   // a sender that is one message ahead need not wait
+constexpr size_t kRecent = 16;  // messages by whose sizes the next ones are expected
+
+}  // namespace
+
+std::optional<PostedSizes::Receive> PostedSizes::use(int64_t bytes) {
+  if (bytes > kPostedBytes) return std::nullopt;
+  recent_.push_back(bytes);
+  if (recent_.size() > kRecent) recent_.pop_front();
+  if (posted_.empty()) return std::nullopt;
+  if (bytes > posted_.front().bytes) {  // all are replaced by greater ones
+    posted_.clear();
+    return std::nullopt;
+  }
+  const Receive used = posted_.front();
+  posted_.pop_front();
+  return used;
+}
+
+std::optional<PostedSizes::Receive> PostedSizes::post() {
+  if (recent_.empty() || posted_.size() == kPosted) return std::nullopt;
+  posted_.push_back({count_++, *std::max_element(recent_.begin(), recent_.end())});
+  return posted_.back();
+}
+
+std::optional<PostedReceives::Received> PostedReceives::use(int64_t bytes, const Begin& begin) {
+  std::optional<Received> received;
+  if (const auto used = sizes_.use(bytes)) {
+    check_internal(!posted_.empty() && posted_.front().number == used->number, "a posted receive is missing");
+    received = std::move(posted_.front().received);
+    posted_.pop_front();
+    received->bytes = received->bytes.narrow(0, 0, bytes);
+  }
+  while (const auto next = sizes_.post()) {
+    at::Tensor room = at::empty({next->bytes}, at::kByte);
+    auto transfer = begin(room, next->number);
+    posted_.push_back({next->number, {std::move(room), std::move(transfer)}});
+  }
+  while (posted_.size() > kPosted) posted_.pop_front();  // those that were replaced
+  return received;
+}
+
+}  // namespace trireme

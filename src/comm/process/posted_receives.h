@@ -1,0 +1,65 @@
+// Receives that are begun before their message is sent.
+//
+// Gloo sends a payload when its receiver has begun to receive it. If that happens after the sender has gone on with its
+// work, gloo's thread in the sender must wait for a core, up to some milliseconds. MPI calls a receive that is begun
+// before "posted". Here a rank posts the receives of the next payloads of messages from each other rank. Both ranks
+// derive the sizes of the posted receives from the messages before, in order, so they need not talk about them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "trireme/backend.h"
+
+namespace trireme {
+
+constexpr int64_t kPostedBytes = int64_t{4} << 20;  ///< longer payloads take much longer to send than to wait for
+
+/// The posted receives of messages from one rank to another, as both know them. Not thread-safe.
+class PostedSizes {
+ public:
+  struct Receive {
+    int64_t number;  ///< from 0
+    int64_t bytes;   ///< room for this many
+  };
+
+  /// The next message has a payload of this size. Returns the posted receive that it uses; null: none.
+  std::optional<Receive> use(int64_t bytes);
+  /// After use(): returns the next receive to be posted; null: enough are.
+  std::optional<Receive> post();
+
+ private:
+  std::deque<Receive> posted_;
+  std::deque<int64_t> recent_;  ///< sizes of the last messages
+  int64_t count_ = 0;           ///< receives that were posted so far
+};
+
+/// The receiver's side. Not thread-safe.
+class PostedReceives {
+ public:
+  struct Received {
+    at::Tensor bytes;
+    std::unique_ptr<Transfer> transfer;
+  };
+  /// Begins to receive the payload with this number into these bytes.
+  using Begin = std::function<std::unique_ptr<Transfer>(const at::Tensor& bytes, int64_t number)>;
+
+  /// The next message has a payload of this size. Returns the posted receive that it uses (its `bytes` are the
+  /// payload's, of the storage of which they may be a part); null: none. Posts further ones.
+  std::optional<Received> use(int64_t bytes, const Begin& begin);
+
+ private:
+  struct Posted {
+    int64_t number;
+    Received received;
+  };
+  PostedSizes sizes_;
+  std::deque<Posted> posted_;
+};
+
+}  // namespace trireme
