@@ -76,6 +76,7 @@ strategies = {strategies}
 """
 HYBRIDS = {2: [], 4: ["data=2,tensor=2", "data=2,pipeline=2,schedule=1f1b,micro_batches=4", "tensor=2,pipeline=2,micro_batches=4"]}
 BASIC = ["data", "tensor", "gpipe", "1f1b"]
+POLICY_STEPS = 3  # times as many: the mean counts, and memory for the first exchanges is new to the process
 POLICIES = ["local-sgd,every=4 steps", "diloco,every_steps=4", "async-average", "easgd,period=4"]
 
 
@@ -129,7 +130,8 @@ def cases(args, folder, network=None):
             experiment = write_experiment(folder, name, strategies)
             profile = os.path.join(args.profiles or folder, f"{name}.profile.json")
             launch = launch_words(args, network, workers)
-            for row in compare(args.trireme, experiment, workers, profile, args.steps or MODELS[name][1], args.repeat, launch):
+            steps = args.steps or MODELS[name][1] * (POLICY_STEPS if args.policies else 1)
+            for row in compare(args.trireme, experiment, workers, profile, steps, args.repeat, launch):
                 if row["status"] != "ok":
                     print(f"{name} {row['name']} on {row['devices']}: {row.get('reason', 'failed')}", flush=True)
                     continue

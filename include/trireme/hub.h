@@ -125,7 +125,7 @@ class Pending {
  public:
   virtual ~Pending() = default;
   /// Blocks until the exchange has finished. Returns the means (begin_average) or every replica's tensor, by replica
-  /// (begin_gather). The tensors are read-only. Call it once.
+  /// (begin_gather). The tensors are the caller's own memory. Call it once.
   virtual std::vector<at::Tensor> wait() = 0;
 };
 
@@ -170,6 +170,7 @@ class Hub {
 
   // -- collectives of all replicas that run in the background; any number at once, begun in the same order by all
 
+  // The hub takes the tensors: no one else may use their memory from now on.
   virtual std::unique_ptr<Pending> begin_average(std::vector<at::Tensor> tensors) = 0;
   /// The tensors' shapes may differ between replicas.
   virtual std::unique_ptr<Pending> begin_gather(at::Tensor tensor) = 0;

@@ -1,18 +1,16 @@
 #include "forecast/predict_agreement.h"
 
-#include <ATen/ATen.h>
-#include <c10/core/InferenceMode.h>
-
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "cost/money.h"
 #include "experiment/make_plan.h"
 #include "forecast/agreement_plan.h"
 #include "forecast/modelled_source.h"
 #include "forecast/modelled_steps.h"
+#include "forecast/stand_in.h"
 #include "program/compile.h"
-#include "runtime/precision.h"
 #include "trireme/error.h"
 #include "update/federated.h"
 #include "update/hub/virtual_world.h"
@@ -21,37 +19,7 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kStandInElements = 4096;     // elements of all weights together: enough for shards and fragments
 constexpr int64_t kMostReplicaSteps = 20'000;  // steps of all replicas together: about a second
-
-/// Describes what a replica exchanges, in bytes, and makes a small state that represents it.
-struct StandIn {
-  StandIn(const Experiment& experiment, const Model& model) : dtype(master_type(experiment.precision)) {
-    int64_t elements = 0;
-    for (const ParameterSpec& parameter : model.parameters()) elements += element_count(parameter.shape);
-    for (const BufferSpec& buffer : model.buffers())
-      if (buffer.name.ends_with("running_mean")) statistics += element_count(buffer.shape);
-    weights = std::max<int64_t>(1, std::min(elements, kStandInElements));
-    scale = double(std::max<int64_t>(1, elements)) / double(weights);
-    moments = optimizer_state_count(experiment.optimizer);
-    statistics = int64_t(std::llround(double(statistics) / scale));
-  }
-
-  ReplicaState state() const {
-    const auto zeros = [&](int64_t n) { return at::zeros({n}, at::TensorOptions().dtype(dtype)); };
-    ReplicaState state;
-    state.weights = {zeros(weights)};
-    state.moments.resize(1);
-    for (int m = 0; m < moments; ++m) state.moments.front().push_back(zeros(weights));
-    if (statistics > 0) state.statistics = {{zeros(statistics), zeros(statistics)}};
-    return state;
-  }
-
-  c10::ScalarType dtype;
-  int64_t weights = 0, statistics = 0;
-  int moments = 0;
-  double scale = 1;  ///< elements of the model per element of the stand-in
-};
 
 VirtualLinks slowed_by(VirtualLinks links, double scale) {
   for (LinkSpeed& link : links.replicas) link.bandwidth /= scale;
@@ -72,32 +40,9 @@ struct Exchanges {
   std::vector<HubCounts> counts;
 };
 
-/// Runs one replica as a run would, without computing on tensors of the model.
-void play(Hub& hub, UpdatePolicy& update, const StandIn& stand_in, int64_t steps, int64_t steps_per_epoch,
-          int64_t samples, double rate, int64_t& made) {
-  const c10::InferenceMode inference;
-  ReplicaState state = stand_in.state();
-  const std::unique_ptr<ReplicaPolicy> policy = update.for_replica(hub);
-  policy->begin(state);
-  hub.barrier();
-  for (int64_t step = 0; steps == 0 || step < steps; ++step) {
-    const StepFacts facts{
-        .step = step, .samples = samples, .learning_rate = rate, .ends_epoch = (step + 1) % steps_per_epoch == 0};
-    if (policy->before_step(facts, state).stop) break;
-    hub.begin_step();
-    hub.end_step();
-    if (hub.is_lost()) return policy->leave(state);
-    ++made;
-    policy->after_step(facts, state);
-  }
-  policy->finish(state);
-}
-
-Exchanges exchanges_of(const Experiment& experiment, const Model& model, const Plan& plan, const StepTimes& times,
+Exchanges exchanges_of(const RunSpec& experiment, const StandIn& stand_in, const Plan& plan, const StepTimes& times,
                        const VirtualLinks& links, int64_t steps_per_epoch, int64_t steps) {
-  const StandIn stand_in(experiment, model);
   const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
-  const int64_t samples = std::max<int64_t>(1, experiment.batch / plan.replicas);
   Exchanges exchanges;
   if (auto* federated = dynamic_cast<FederatedPolicy*>(update.get())) {
     federated->on_round = [&, federated](const RoundRecord&, const ModelValues&) {
@@ -108,8 +53,8 @@ Exchanges exchanges_of(const Experiment& experiment, const Model& model, const P
   }
   VirtualWorld world(plan.replicas, times, slowed_by(links, stand_in.scale), update->server());
   run_replicas(world, [&](Hub& hub) {
-    play(hub, *update, stand_in, steps, steps_per_epoch, samples, experiment.optimizer.learning_rate,
-         exchanges.replica_steps);
+    play(hub, *update, stand_in, steps_to_play(experiment, plan, steps_per_epoch, steps),
+         [&exchanges] { ++exchanges.replica_steps; });
     exchanges.seconds = std::max(exchanges.seconds, hub.now());
   });
   for (int r = 0; r < plan.replicas; ++r) {
@@ -120,16 +65,18 @@ Exchanges exchanges_of(const Experiment& experiment, const Model& model, const P
   return exchanges;
 }
 
-/// Predicts the inner plan on the first replica's devices.
+/// Predicts the inner plan on the first replica's devices. `memory`: of the policy.
 RunResult inner_row(const RunSpec& experiment, const Model& model, const Plan& plan, const CostSource& source,
-                    const PredictionOptions& options) {
+                    const PredictionOptions& options, const AgreementMemory& memory) {
   RunSpec one = experiment;
   one.batch = std::max<int64_t>(1, experiment.batch / plan.replicas);
   one.private_replicas = false;
   CostSource shared = source;
   shared.shares_memory = true;
   if (!experiment.replicas.clock) shared.replicas = plan.replicas;  // in modelled time each has machines of its own
-  return predict_program(one, model, plan.inner(), shared, {.steps = options.steps, .timeline = options.timeline}).row;
+  return predict_program(one, model, plan.inner(), shared,
+                         {.steps = options.steps, .timeline = options.timeline, .agreement = memory})
+      .row;
 }
 
 /// Returns the step seconds of each replica. They are inversely proportional to the speed of the replica's slowest
@@ -147,8 +94,8 @@ std::vector<double> seconds_by_replica(const Plan& plan, const CostSource& sourc
 }
 
 Exchanges exchanges_of_replicas(const RunSpec& experiment, const Model& model, const Plan& plan,
-                                const CostSource& source, const RunResult& inner, int64_t steps_per_epoch,
-                                int64_t steps) {
+                                const CostSource& source, const StandIn& stand_in, const RunResult& inner,
+                                int64_t steps_per_epoch, int64_t steps) {
   std::unique_ptr<StepTimes> times;
   VirtualLinks links;
   if (experiment.replicas.clock) {
@@ -162,7 +109,7 @@ Exchanges exchanges_of_replicas(const RunSpec& experiment, const Model& model, c
     times = std::make_unique<ConstantSteps>(seconds_by_replica(plan, source, inner.step_seconds->median));
     links = links_between_replicas(source.cluster, plan.replicas, plan.devices, std::nullopt);
   }
-  return exchanges_of(experiment, model, plan, *times, links, steps_per_epoch, steps);
+  return exchanges_of(experiment, stand_in, plan, *times, links, steps_per_epoch, steps);
 }
 
 /// Exchanges of the policy synchronous, from the same function as the run's clock.
@@ -214,7 +161,13 @@ RunResult predict_agreement(const RunSpec& given, const Model& model, const Plan
                             const PredictionOptions& options) {
   check_internal(source.cluster.size() >= plan.workers(), "a source has a device for every worker");
   const RunSpec experiment = whole_experiment(given, plan);
-  RunResult row = inner_row(experiment, model, plan, source, options);
+  std::optional<StandIn> stand_in;  // null: every step exchanges gradients, which the plan's program knows
+  AgreementMemory memory;
+  if (!is_synchronous(plan.agreement)) {
+    stand_in.emplace(experiment, model, plan);
+    memory = predict_agreement_memory(experiment, plan, *stand_in);
+  }
+  RunResult row = inner_row(experiment, model, plan, source, options, memory);
   row.plan = plan.in_short(model);
   row.devices = plan.workers();
   if (row.status == RunStatus::does_not_fit) return row;
@@ -223,9 +176,9 @@ RunResult predict_agreement(const RunSpec& given, const Model& model, const Plan
   const int64_t steps = std::clamp<int64_t>(steps_of(experiment.length, steps_per_epoch), 1,
                                             std::max<int64_t>(1, kMostReplicaSteps / plan.replicas));
 
-  const Exchanges exchanges = is_synchronous(plan.agreement)
-                                  ? exchanges_of_workers(experiment, model, plan, steps)
-                                  : exchanges_of_replicas(experiment, model, plan, source, row, steps_per_epoch, steps);
+  const Exchanges exchanges =
+      stand_in ? exchanges_of_replicas(experiment, model, plan, source, *stand_in, row, steps_per_epoch, steps)
+               : exchanges_of_workers(experiment, model, plan, steps);
   describe(exchanges, experiment, plan, source, options, row);
   return row;
 }

@@ -90,7 +90,8 @@ std::string beside_tensors(const DeviceKind& kind, const MemoryUse& use) {
 /// Fills in the memory. If devices have too little, sets the row's status and names the one that needs the greatest
 /// share of its memory.
 void fill_memory(const RunSpec& experiment, const Model& model, const Plan& plan, const Program& program,
-                 const CostSource& source, const std::vector<int>& ranks, ProgramPrediction& prediction) {
+                 const CostSource& source, const std::vector<int>& ranks, const AgreementMemory& agreement,
+                 ProgramPrediction& prediction) {
   const MemoryOptions options{.batch = experiment.batch,
                               .precision = experiment.precision,
                               .optimizer = experiment.optimizer,
@@ -100,6 +101,7 @@ void fill_memory(const RunSpec& experiment, const Model& model, const Plan& plan
                               .copies_ahead = !devices_to_copy_to(experiment, plan).empty()};
   RunResult& row = prediction.row;
   row.memory = predict_memory(program, model, *source.layers, options, ranks);
+  add(agreement, row.memory.front());
   int64_t peak = 0;
   size_t tightest = 0;
   for (size_t i = 0; i < ranks.size(); ++i) {
@@ -172,7 +174,7 @@ ProgramPrediction predict_program(const RunSpec& experiment, const Model& model,
     ranks.resize(size_t(plan.devices));
     std::iota(ranks.begin(), ranks.end(), 0);
   }
-  if (options.memory) fill_memory(experiment, model, plan, program, source, ranks, prediction);
+  if (options.memory) fill_memory(experiment, model, plan, program, source, ranks, options.agreement, prediction);
   if (options.drawing && (plan.stages.size() > 1 || plan.micro_batches > 1))
     row.schedule = std::make_shared<const nlohmann::json>(short_drawing(program, model));
   return prediction;

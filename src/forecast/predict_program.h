@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "forecast/agreement_memory.h"
 #include "forecast/cost_source.h"
 #include "metrics/result.h"
 #include "trireme/plan.h"
@@ -16,6 +17,7 @@ struct PredictionOptions {
   bool drawing = true;  ///< RunResult::schedule; it takes longer than the rest on thousands of devices
   /// Predict RunResult::memory and whether it fits. Plans with an agreement ignore false.
   bool memory = true;
+  AgreementMemory agreement = {};  ///< of the policy whose inner plan this is, beside the first worker's training
   std::optional<int64_t> epoch_samples = {};  ///< samples of an epoch; set: its seconds are predicted
 };
 

@@ -2,9 +2,15 @@
 
 #include <numeric>
 
+#include "base/memory.h"
 #include "trireme/error.h"
 
 namespace trireme {
+namespace {
+
+constexpr MemoryCategory kOfPolicies = MemoryCategory::buffers;
+
+}  // namespace
 
 ReplicaAgreement::ReplicaAgreement(const Program& training, const Model& model, UpdatePolicy& update, Hub& hub)
     : update_(update), hub_(hub), view_(training, model), losses_(training.list_of_rank.size()) {}
@@ -16,6 +22,7 @@ void ReplicaAgreement::take_state() {
 
 void ReplicaAgreement::begin() {
   if (policy_) return;
+  const MemoryScope memory(kOfPolicies);
   take_state();
   policy_ = update_.for_replica(hub_);
   if (resumed) policy_->resume(*resumed, state_);
@@ -32,6 +39,7 @@ void ReplicaAgreement::before_step(const StepFacts& facts, const std::function<s
   if (stops_) return;
   facts_ = facts;
   if (!state_.tables.empty()) facts_.rows = view_.rows_in(inputs());
+  const MemoryScope memory(kOfPolicies);
   const ReplicaPolicy::Before before = policy_->before_step(facts_, state_);
   has_exchanged_ = before.wrote;
   if (before.wrote) view_.renew();
@@ -48,6 +56,7 @@ void ReplicaAgreement::after_step() {
   has_optimizer_state_ = true;
   if (hub_.is_lost()) return;
   if (on_trained) on_trained({facts_, std::accumulate(losses_.begin(), losses_.end(), 0.0), step_began_, hub_.now()});
+  const MemoryScope memory(kOfPolicies);
   if (!policy_->after_step(facts_, state_)) return;
   has_exchanged_ = true;
   view_.renew();
@@ -55,11 +64,13 @@ void ReplicaAgreement::after_step() {
 
 void ReplicaAgreement::settle() {
   begin();
+  const MemoryScope memory(kOfPolicies);
   policy_->settle(state_);
 }
 
 void ReplicaAgreement::finish() {
   begin();
+  const MemoryScope memory(kOfPolicies);
   if (hub_.is_lost()) policy_->leave(state_);
   else policy_->finish(state_);
 }

@@ -162,11 +162,12 @@ class DilocoReplica final : public ReplicaPolicy {
 
   void apply(Fragment& fragment) {
     if (!fragment.pending.empty()) arrive(fragment);
-    const std::vector<at::Tensor> progress = std::exchange(fragment.arrived, {});
+    std::vector<at::Tensor> progress = std::exchange(fragment.arrived, {});
     for (size_t p = 0; p < fragment.own.size(); ++p) {
       at::Tensor& momentum = fragment.momenta[p];
       momentum.mul_(options_.outer_momentum).add_(progress[p]);
-      fragment.outer[p].sub_(progress[p] + momentum * options_.outer_momentum, options_.outer_learning_rate);
+      progress[p].add_(momentum, options_.outer_momentum);  // Nesterov's step
+      fragment.outer[p].sub_(progress[p], options_.outer_learning_rate);
       if (options_.mix == 0) fragment.own[p].copy_(fragment.outer[p]);
       else fragment.own[p].mul_(options_.mix).add_(fragment.outer[p], 1 - options_.mix);
     }

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "update/cadence.h"
 #include "update/registry.h"
 #include "update/statistics.h"
@@ -70,7 +72,9 @@ class LocalSgdReplica final : public ReplicaPolicy {
     if (comes) take(state);
     if (due && hub_.replicas() > 1) {
       for (const at::Tensor& w : state.weights) set_out_.push_back(w.clone());
-      under_way_ = hub_.begin_average(set_out_);
+      std::vector<at::Tensor> sent;
+      for (const at::Tensor& w : set_out_) sent.push_back(w.clone());
+      under_way_ = hub_.begin_average(std::move(sent));
       take_after_ = facts.step + options_.overlap;
     }
     return comes;

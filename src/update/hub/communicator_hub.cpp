@@ -112,7 +112,6 @@ std::unique_ptr<Pending> CommunicatorHub::begin(std::vector<at::Tensor> tensors,
 }
 
 std::unique_ptr<Pending> CommunicatorHub::begin_average(std::vector<at::Tensor> tensors) {
-  for (at::Tensor& tensor : tensors) tensor = tensor.clone();
   count(sum_bytes(tensors, replicas(), replica()),
         sum_bytes(tensors, replicas(), (replica() + replicas() - 1) % replicas()));
   return begin(std::move(tensors), [n = double(replicas())](Communicator& group, std::vector<at::Tensor>& values) {
@@ -126,7 +125,7 @@ std::unique_ptr<Pending> CommunicatorHub::begin_average(std::vector<at::Tensor> 
 std::unique_ptr<Pending> CommunicatorHub::begin_gather(at::Tensor tensor) {
   const int64_t bytes = (replicas() - 1) * int64_t(tensor.nbytes());
   count(bytes, bytes);
-  return begin({tensor.clone()}, [n = size_t(replicas())](Communicator& group, std::vector<at::Tensor>& values) {
+  return begin({std::move(tensor)}, [n = size_t(replicas())](Communicator& group, std::vector<at::Tensor>& values) {
     const at::Tensor mine = std::move(values.front());
     values.clear();
     while (values.size() < n) values.push_back(at::empty_like(mine));

@@ -1,0 +1,84 @@
+#include "forecast/stand_in.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "program/compile.h"
+#include "runtime/optimizer.h"
+#include "runtime/precision.h"
+
+namespace trireme {
+namespace {
+
+constexpr int64_t kElements = 4096;  // of all weights together: enough for shards and fragments
+
+}  // namespace
+
+StandIn::StandIn(const RunSpec& experiment, const Model& model, const Plan& plan)
+    : dtype(master_type(experiment.precision)), moments(optimizer_state_count(experiment.optimizer)) {
+  RunSpec one = experiment;
+  one.private_replicas = false;
+  const Program program = compile(model, plan.inner(), compile_options(one, true));
+  std::vector<int64_t> elements;  // as ReplicaView::state() cuts them
+  for (const Bucket& bucket : program.buckets) {
+    if (bucket.contributors.empty()) continue;
+    for (const int holder : bucket.holders)
+      if (const int64_t size = bucket.slice_of(holder).size(); size > 0) elements.push_back(size);
+  }
+  int64_t all = 0;
+  for (const int64_t count : elements) all += count;
+  scale = std::max(1.0, double(all) / double(kElements));
+  for (const int64_t count : elements)
+    weights.push_back(std::max<int64_t>(1, int64_t(std::llround(double(count) / scale))));
+  for (const BufferSpec& buffer : model.buffers())
+    if (buffer.name.ends_with("running_mean")) statistics += element_count(buffer.shape);
+  statistics = int64_t(std::llround(double(statistics) / scale));
+}
+
+ReplicaState StandIn::state() const {
+  const auto zeros = [&](int64_t n) { return at::zeros({n}, at::TensorOptions().dtype(dtype)); };
+  ReplicaState state;
+  for (const int64_t count : weights) {
+    state.weights.push_back(zeros(count));
+    std::vector<at::Tensor>& of_bucket = state.moments.emplace_back();
+    for (int m = 0; m < moments; ++m) of_bucket.push_back(zeros(count));
+  }
+  if (statistics > 0) state.statistics = {{zeros(statistics), zeros(statistics)}};
+  return state;
+}
+
+StepsToPlay steps_to_play(const RunSpec& experiment, const Plan& plan, int64_t steps_per_epoch, int64_t steps) {
+  return {.steps = steps,
+          .steps_per_epoch = steps_per_epoch,
+          .samples = std::max<int64_t>(1, experiment.batch / plan.replicas),
+          .learning_rate = experiment.optimizer.learning_rate};
+}
+
+void play(Hub& hub, UpdatePolicy& update, const StandIn& stand_in, const StepsToPlay& steps,
+          const std::function<void()>& on_step, int account) {
+  const c10::InferenceMode inference;
+  ReplicaState state = stand_in.state();
+  const DeviceScope counted(account);
+  const std::unique_ptr<ReplicaPolicy> policy = update.for_replica(hub);
+  policy->begin(state);
+  hub.barrier();
+  for (int64_t step = 0; steps.steps == 0 || step < steps.steps; ++step) {
+    const StepFacts facts{.step = step,
+                          .samples = steps.samples,
+                          .learning_rate = steps.learning_rate,
+                          .ends_epoch = (step + 1) % steps.steps_per_epoch == 0};
+    if (policy->before_step(facts, state).stop) break;
+    hub.begin_step();
+    hub.end_step();
+    if (hub.is_lost()) return policy->leave(state);
+    policy->after_step(facts, state);
+    on_step();
+  }
+  policy->finish(state);
+}
+
+}  // namespace trireme

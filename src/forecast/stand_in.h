@@ -1,0 +1,44 @@
+// Runs an update policy without training, on small tensors in place of the model's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/devices/device.h"
+#include "experiment/run_spec.h"
+#include "trireme/hub.h"
+#include "trireme/model.h"
+#include "trireme/plan.h"
+#include "trireme/policy.h"
+
+namespace trireme {
+
+/// Describes what the replicas of a plan exchange, and makes a small state that represents it.
+struct StandIn {
+  StandIn(const RunSpec& experiment, const Model& model, const Plan& plan);
+  ReplicaState state() const;
+
+  c10::ScalarType dtype;
+  std::vector<int64_t> weights;  ///< elements of the stand-in, by bucket
+  int64_t statistics = 0;        ///< channels of all batch norms together, of the stand-in
+  int moments = 0;               ///< tensors of the optimizer's state
+  double scale = 1;              ///< elements of the model per element of the stand-in
+};
+
+/// How a replica trains.
+struct StepsToPlay {
+  int64_t steps = 0;  ///< 0: until the policy ends it
+  int64_t steps_per_epoch = 1;
+  int64_t samples = 1;  ///< of a step
+  double learning_rate = 0;
+};
+StepsToPlay steps_to_play(const RunSpec& experiment, const Plan& plan, int64_t steps_per_epoch, int64_t steps);
+
+/// Makes the calls of a run to one replica of `update`; `on_step` is called after each step. What the policy allocates
+/// is counted on `account`, a device of base/memory.h. Call it on a thread for each replica of the hub's world. Throws
+/// the hub's errors.
+void play(Hub& hub, UpdatePolicy& update, const StandIn& stand_in, const StepsToPlay& steps,
+          const std::function<void()>& on_step, int account = kNoDevice);
+
+}  // namespace trireme
