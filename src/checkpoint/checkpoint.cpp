@@ -171,9 +171,18 @@ void check_all_bytes(const fs::path& checkpoint, const CheckpointIndex& index) {
 
 /// Returns a tensor of the model's files in the model's shape. Throws a user error if it is missing or has another
 /// number of elements.
-at::Tensor take(TensorMap& tensors, const std::string& name, const Shape& shape, const fs::path& checkpoint) {
+at::Tensor take(TensorMap& tensors, const std::string& name, const Shape& shape, const fs::path& checkpoint,
+                ModelMatch match) {
   const auto found = tensors.find(name);
-  if (found == tensors.end() || found->second.numel() != element_count(shape))
+  const bool fits = found != tensors.end() && found->second.numel() == element_count(shape);
+  if (!fits && match == ModelMatch::tensors)
+    fail_user({.where = checkpoint.string(),
+               .what = fmt::format("its model has {} \"{}\"", found == tensors.end() ? "no" : "another shape of", name),
+               .why =
+                   "the experiment's model must have the same parameters; those of some models depend on the size of "
+                   "their samples",
+               .next = "begin with a run of this model; to take only what fits, use model.weights and weights_match"});
+  if (!fits)
     fail_damaged(checkpoint, fmt::format("tensor \"{}\"", name),
                  found == tensors.end() ? "it is missing" : "it has another shape");
   return found->second.reshape(shape);
@@ -285,9 +294,9 @@ CheckpointIndex read_checkpoint_index(const fs::path& checkpoint) {
 
 void verify_checkpoint(const fs::path& checkpoint) { check_all_bytes(checkpoint, read_checkpoint_index(checkpoint)); }
 
-Checkpoint read_checkpoint(const fs::path& checkpoint, const Model& model) {
+Checkpoint read_checkpoint(const fs::path& checkpoint, const Model& model, ModelMatch match) {
   Checkpoint read{.index = read_checkpoint_index(checkpoint), .state = {}};
-  if (read.index.model != model.fingerprint()) {
+  if (match == ModelMatch::all && read.index.model != model.fingerprint()) {
     const auto its = read.index.settings.find("model");
     fail_user({.where = checkpoint.string(),
                .what = its == read.index.settings.end() ? "is of another model" : "is of model " + its->second,
@@ -310,9 +319,9 @@ Checkpoint read_checkpoint(const fs::path& checkpoint, const Model& model) {
           fail_damaged(path, fmt::format("tensor \"{}\"", printable(name)), "this version does not know the name");
   }
   for (const ParameterSpec& spec : model.parameters())
-    read.state.weights[spec.name] = take(weights, spec.name, spec.shape, checkpoint);
+    read.state.weights[spec.name] = take(weights, spec.name, spec.shape, checkpoint, match);
   for (const BufferSpec& spec : model.buffers())
-    read.state.buffers[spec.name] = take(weights, spec.name, spec.shape, checkpoint);
+    read.state.buffers[spec.name] = take(weights, spec.name, spec.shape, checkpoint, match);
   return read;
 }
 

@@ -84,9 +84,16 @@ CheckpointIndex read_checkpoint_index(const std::filesystem::path& checkpoint);
 /// Reads every byte. Errors (user): the first damaged file, with its name.
 void verify_checkpoint(const std::filesystem::path& checkpoint);
 
+/// What a checkpoint's model and the experiment's must have in common.
+enum class ModelMatch {
+  all,      ///< layers, shapes and edges
+  tensors,  ///< names and shapes of parameters and running statistics; samples may have another size
+};
+
 /// Reads and verifies a checkpoint. Errors (user): those of verify_checkpoint; a checkpoint of another model, with what
 /// differs.
-Checkpoint read_checkpoint(const std::filesystem::path& checkpoint, const Model& model);
+Checkpoint read_checkpoint(const std::filesystem::path& checkpoint, const Model& model,
+                           ModelMatch match = ModelMatch::all);
 
 /// Removes unfinished checkpoints, of a run that died or after an error.
 void clean_up(FileSystem& files, const std::filesystem::path& folder);

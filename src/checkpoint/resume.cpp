@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "experiment/batches.h"
+#include "program/graph.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -55,7 +56,7 @@ std::string damage_of(const FoundCheckpoint& found) {
 }
 
 /// Returns the newest checkpoint that can be read. Newer ones that cannot be read are listed in `notices`.
-Resumption newest(const fs::path& folder, const Model& model) {
+Resumption newest(const fs::path& folder, const Model& model, ModelMatch match = ModelMatch::all) {
   std::vector<std::string> damaged;
   const std::vector<FoundCheckpoint> found = find_checkpoints(folder);
   for (auto entry = found.rbegin(); entry != found.rend(); ++entry) {
@@ -63,10 +64,11 @@ Resumption newest(const fs::path& folder, const Model& model) {
       damaged.push_back(damage);
       continue;
     }
-    Resumption resumption{.checkpoint = read_checkpoint(entry->path, model), .path = entry->path};
+    Resumption resumption{.checkpoint = read_checkpoint(entry->path, model, match), .path = entry->path};
     for (const std::string& damage : damaged)
-      resumption.notices.push_back(
-          fmt::format("damaged, so the run resumes from {} instead: {}", entry->path.filename().string(), damage));
+      resumption.notices.push_back(fmt::format("damaged, so the run {} {} instead: {}",
+                                               match == ModelMatch::all ? "resumes from" : "begins with",
+                                               entry->path.filename().string(), damage));
     return resumption;
   }
   if (damaged.empty())
@@ -145,6 +147,70 @@ Resumption open_resumption(const fs::path& path, const RunSpec& experiment, cons
   if (!differing.empty())
     resumption.notices.push_back("the curve will not be that of one uninterrupted run: " + join(differing, "; "));
   return resumption;
+}
+
+namespace {
+
+bool is_frozen(const std::string& parameter, const std::vector<std::string>& frozen) {
+  return std::any_of(frozen.begin(), frozen.end(),
+                     [&](const std::string& pattern) { return freezes(pattern, parameter); });
+}
+
+/// The first parameter that the experiment trains and whose optimizer state is not in the checkpoint; "": there is
+/// none.
+std::string without_state(const Checkpoint& checkpoint, const RunSpec& experiment, const Model& model) {
+  const size_t count = size_t(optimizer_state_count(experiment.optimizer));
+  const std::vector<std::string> frozen = frozen_of(experiment);
+  for (const ParameterSpec& parameter : model.parameters()) {
+    const auto state = checkpoint.state.optimizer.find(parameter.name);
+    const size_t tensors = state == checkpoint.state.optimizer.end() ? 0 : state->second.size();
+    if (tensors != count && !is_frozen(parameter.name, frozen)) return parameter.name;
+  }
+  return "";
+}
+
+/// Returns why the optimizer's state cannot be used; "" if it can.
+std::string why_no_optimizer_state(const Checkpoint& checkpoint, const RunSpec& experiment, const Model& model) {
+  const auto& settings = checkpoint.index.settings;
+  const auto kind = settings.find("optimizer"), tensors = settings.find("optimizer.tensors");
+  if (kind == settings.end() || tensors == settings.end()) return "the checkpoint does not name its optimizer";
+  if (kind->second != experiment.optimizer.kind->name)
+    return fmt::format("it is of {}, the experiment has {}", kind->second, experiment.optimizer.kind->name);
+  if (tensors->second != std::to_string(optimizer_state_count(experiment.optimizer)))
+    return "it has another number of tensors";
+  const std::string missing = without_state(checkpoint, experiment, model);
+  return missing.empty() ? "" : fmt::format("there is none of {}, which was not trained", missing);
+}
+
+}  // namespace
+
+Resumption open_start(const fs::path& path, const RunSpec& experiment, const Model& model) {
+  Resumption start = is_checkpoint(path)
+                         ? Resumption{.checkpoint = read_checkpoint(path, model, ModelMatch::tensors), .path = path}
+                         : newest(checkpoint_folder_of(path), model, ModelMatch::tensors);
+  CheckpointIndex& index = start.checkpoint.index;
+  TrainingState& state = start.checkpoint.state;
+  const std::string numbers = experiment.precision == Precision::fp64 ? "float64" : "float32";
+  if (const auto written = index.settings.find("numbers");
+      written != index.settings.end() && written->second != numbers)
+    fail_setting(start.path, "numbers", written->second, numbers);
+  start.notices.insert(start.notices.begin(), fmt::format("begins with the state after step {} of {}, written under {}",
+                                                          index.step, start.path.string(), index.plan));
+  if (const std::string why = why_no_optimizer_state(start.checkpoint, experiment, model); !why.empty()) {
+    if (!state.optimizer.empty()) start.notices.push_back("the optimizer's state begins anew: " + why);
+    state.optimizer.clear();
+    state.averaged_buffers.clear();
+    state.updates = 0;
+  }
+  const std::vector<std::string> frozen = frozen_of(experiment);
+  std::erase_if(state.optimizer, [&](const auto& entry) { return is_frozen(entry.first, frozen); });
+  state.carried.clear();
+  state.agreement.clear();
+  state.agreement_texts.clear();
+  index.step = index.samples = 0;
+  index.epoch = index.seconds = 0;
+  index.awaits_evaluation = false;
+  return start;
 }
 
 std::optional<Resumption> open_own_resumption(const fs::path& run_folder, const RunSpec& experiment, const Model& model,

@@ -31,6 +31,13 @@ struct Resumption {
 Resumption open_resumption(const std::filesystem::path& path, const RunSpec& experiment, const Model& model,
                            const TaskData& data, std::optional<int64_t> steps = std::nullopt);
 
+/// For a run that begins with the state of another: as the newest checkpoint of a run's folder, or the one at `path`,
+/// with weights, running statistics and the optimizer's state, but with no step done and without the state of layers or
+/// of replicas. The batch, the data, the sizes of samples and what is frozen may differ. Where the optimizer or the
+/// trained parameters do, the optimizer's state begins anew, as a notice says. Errors (user): there is no undamaged
+/// checkpoint; other parameters; another width of numbers.
+Resumption open_start(const std::filesystem::path& path, const RunSpec& experiment, const Model& model);
+
 /// For a run that continues in its own folder: returns its newest checkpoint that verifies and after which something is
 /// left to train; nullopt if there is none. Checkpoints after that one are removed, because the run writes them again.
 /// Errors: as above, and those of removing.

@@ -27,6 +27,7 @@ struct TrainOptions {
   std::string plan = usual_strategy();
   bool names_plan = false;       ///< --plan was given
   std::filesystem::path resume;  ///< a run's folder or a checkpoint to resume; empty: begin a new run
+  std::filesystem::path start_from;  ///< a run's folder or a checkpoint with whose state a new run begins; empty: none
   std::string json;              ///< file to which the content of run.json is also written; empty: none
   std::string backend;           ///< one of backend_choices(); empty: threads, or the usual backend of processes
   std::string measure;    ///< for a comparison: "machines", or "step" of the plan, between processes; empty: train
@@ -36,6 +37,7 @@ struct TrainOptions {
   bool own_data = false;  ///< replicas are in other processes and use their own data
   int processes = 0;      ///< number of processes that are the workers, this process among them; 0: threads
   bool elastic = false;   ///< the launcher reports how to resume, if it does not resume the run itself
+  std::filesystem::path phases;  ///< folder of all phases, if this run is one of them; empty: it is not
 
   /// A row of a comparison, which writes no checkpoints.
   bool is_row() const { return messages && !elastic; }

@@ -14,8 +14,8 @@ struct Group {
 const std::vector<Group>& groups_of_options() {
   static const std::vector<Group> groups{
       {"Experiment",
-       {"--set", "--data-dir", "--seed", "--trust", "--steps", "--resume", "--own-data", "--precision", "--model",
-        "--sample", "--vocabulary", "--batch-per-worker", "--epoch-samples"}},
+       {"--set", "--data-dir", "--seed", "--trust", "--steps", "--phase", "--resume", "--start-from", "--own-data",
+        "--precision", "--model", "--sample", "--vocabulary", "--batch-per-worker", "--epoch-samples"}},
       {"Devices and plan",
        {"--devices", "--device", "--plan", "--strategies", "--backend", "--bandwidth", "--memory", "--straight"}},
       {"Prediction", {"--cluster", "--profile", "--times", "--no-predict", "--epochs", "--cost"}},

@@ -65,6 +65,8 @@ const NamedValue kNamedValues[] = {
     {"--output", "FILE", "*"},
     {"--json", "FILE", "*"},
     {"--resume", "RUN", "*"},
+    {"--start-from", "RUN", "*"},
+    {"--phase", "N"},
     {"--cluster", "FILE", "toml"},
     {"--profile", "FILE", "json"},
     {"--times", "FILE", "csv"},

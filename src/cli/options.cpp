@@ -44,10 +44,21 @@ void ExperimentOptions::add_common(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_option("--data-dir", data_dir, "folder with the data set");
   app.add_option("--seed", seed, "seed of weights, sample order, dropout and augmentation")->check(whole_number(0));
+  app.add_option("--phase", phase, "of an experiment with [[phase]] tables: this phase alone, from 1")
+      ->check(whole_number(1));
   app.add_flag("--trust", trust, "allow the code of a TorchScript model to run (model = \"own.pt\")");
 }
 
 Experiment ExperimentOptions::read() const {
+  Experiment read = read_with_phases();
+  if (!read.phases.empty() && phase == 0)
+    fail_user({read.where("phase"), "the experiment has phases",
+               "only trireme train, with workers that are threads, trains one after another",
+               fmt::format("choose one: --phase 1 to {}", read.phases.size())});
+  return read;
+}
+
+Experiment ExperimentOptions::read_with_phases() const {
   Experiment read = read_experiment(experiment, overrides());
   if (!read.model_file.empty()) check_trust(read.model_file);
   return read;
@@ -81,7 +92,7 @@ void ExperimentOptions::add_run(CLI::App& app) {
 
 ExperimentOverrides ExperimentOptions::overrides() const {
   for (const std::string& assignment : set) refuse_foreign_key(assignment);
-  return {set, data_dir, seed, steps, join_strategies(strategies, is_update_policy), devices, device};
+  return {set, data_dir, seed, steps, join_strategies(strategies, is_update_policy), devices, device, phase};
 }
 
 std::vector<std::string> ExperimentOptions::forwarded() const {
@@ -89,6 +100,7 @@ std::vector<std::string> ExperimentOptions::forwarded() const {
   for (const std::string& assignment : set) flags.insert(flags.end(), {"--set", assignment});
   if (data_dir) flags.insert(flags.end(), {"--data-dir", data_dir->string()});
   if (seed) flags.insert(flags.end(), {"--seed", std::to_string(*seed)});
+  if (phase > 0) flags.insert(flags.end(), {"--phase", std::to_string(phase)});
   if (trust) flags.push_back("--trust");
   if (device) flags.insert(flags.end(), {"--device", *device});
   if (steps) flags.insert(flags.end(), {"--steps", std::to_string(*steps)});

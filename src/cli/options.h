@@ -26,9 +26,10 @@ struct ExperimentOptions {
   std::vector<std::string> strategies;
   std::vector<int> devices;
   std::optional<std::filesystem::path> out;
+  int phase = 0;  ///< from 1; 0: not given
   bool trust = false;
 
-  /// EXPERIMENT, --set, --data-dir, --seed, --trust.
+  /// EXPERIMENT, --set, --data-dir, --seed, --phase, --trust.
   void add_common(CLI::App& app);
   /// --devices with one number, or with several.
   void add_devices(CLI::App& app, bool several, int most = kMaxDevices);
@@ -38,8 +39,10 @@ struct ExperimentOptions {
   void add_run(CLI::App& app);
 
   ExperimentOverrides overrides() const;
-  /// Errors (user): as read_experiment; a model in a file without --trust.
+  /// Errors (user): as read_experiment; a model in a file without --trust; an experiment with phases without --phase.
   Experiment read() const;
+  /// As read(). May return an experiment with phases of which none is chosen.
+  Experiment read_with_phases() const;
   /// Call it before a TorchScript file is opened, because opening it runs its code. User error without --trust.
   void check_trust(const std::filesystem::path& script) const;
   /// Returns the same flags for a child process, except devices and strategies.

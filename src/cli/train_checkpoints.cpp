@@ -29,6 +29,19 @@ void check_train_checkpoints(const TrainOptions& options, const RunSpec& experim
   check_agreement_checkpoints(experiment, data, plan, !options.resume.empty(), options.serves);
 }
 
+void check_start(const TrainOptions& options) {
+  if (!options.start_from.empty() && !options.resume.empty())
+    fail_user({"--start-from", "together with --resume",
+               "a resumed run goes on where it was, a started one counts its steps from 0", "leave one of them out"});
+}
+
+Resumption open_start(const TrainOptions& options, const Plan& plan, const TrainSubject& subject) {
+  if (!plan.agreement.empty())
+    fail_user({"--start-from", options.start_from.string(), "update policies have states of their own",
+               fmt::format("begin with the weights alone: --set model.weights={}", options.start_from.string())});
+  return open_start(options.start_from, subject.experiment, subject.model);
+}
+
 fs::path place_for_checkpoints(const Experiment& experiment, const fs::path& run_folder, bool goes_on) {
   if (!experiment.checkpoint.wanted()) return {};
   const fs::path own = run_folder / kCheckpointFolder;
@@ -66,11 +79,13 @@ GoesOnFrom point_of(const Resumption& resumption) {
 
 std::string resume_command(const std::string& launched_by, const TrainOptions& options, const fs::path& from) {
   std::vector<std::string> words{"train"};
-  for (const std::string& word : options.experiment.forwarded()) words.push_back(word);
+  ExperimentOptions experiment = options.experiment;
+  if (!options.phases.empty()) experiment.phase = 0;
+  for (const std::string& word : experiment.forwarded()) words.push_back(word);
   words.insert(words.end(), {"--plan", options.plan});
   if (!options.experiment.devices.empty())
     words.insert(words.end(), {"--devices", std::to_string(options.experiment.devices.front())});
-  words.insert(words.end(), {"--resume", from.string()});
+  words.insert(words.end(), {"--resume", options.phases.empty() ? from.string() : options.phases.string()});
   return (launched_by.empty() ? "trireme" : launched_by) + " " + shell_line(words);
 }
 

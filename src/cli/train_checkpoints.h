@@ -7,6 +7,7 @@
 
 #include "checkpoint/resume.h"
 #include "cli/commands.h"
+#include "cli/train_folder.h"
 #include "report/earlier_run.h"
 
 namespace trireme {
@@ -17,6 +18,12 @@ inline constexpr unsigned kSecondsForLastCheckpoint = 60;
 /// Call it before anything runs. Errors (user): those of check_checkpoints, or of check_agreement_checkpoints.
 void check_train_checkpoints(const TrainOptions& options, const RunSpec& experiment, const TaskData& data,
                              const Plan& plan);
+
+/// Errors (user): --start-from together with --resume.
+void check_start(const TrainOptions& options);
+
+/// Opens what options.start_from names, for this plan. Errors (user): those of open_start; an update policy's plan.
+Resumption open_start(const TrainOptions& options, const Plan& plan, const TrainSubject& subject);
 
 /// True if the state after the row's last step should have been written and was not.
 bool lacks_last_checkpoint(const RunResult& row);

@@ -14,6 +14,7 @@
 #include "cli/plan_choice.h"
 #include "cli/train_checkpoints.h"
 #include "cli/train_folder.h"
+#include "cli/train_phases.h"
 #include "cli/train_process.h"
 #include "cli/virtual_machines.h"
 #include "comm/backend_list.h"
@@ -121,6 +122,11 @@ void resume(const TrainOptions& options, const TrainSubject& subject, TrainShow&
       keep_earlier_steps(path, from, folder);
     };
     checkpoints.resumed = std::move(resumption.checkpoint);
+  } else if (!options.start_from.empty()) {
+    Resumption start = open_start(options, *show.plan, subject);
+    show.initial_values = start.notices;
+    show.notes.insert(show.notes.end(), start.notices.begin(), start.notices.end());
+    checkpoints.resumed = std::move(start.checkpoint);
   }
   show.on_folder = [&, keep_earlier](const std::filesystem::path& folder) {
     if (keep_earlier) keep_earlier(folder);
@@ -159,6 +165,10 @@ int run_train(const TrainOptions& options, const MakeWorld& make_world) {
   if (!options.measure.empty())
     fail_user({"--measure", options.measure, "is for the processes that a comparison launches", "leave it out"});
   check_target("--json", options.json);
+  check_start(options);
+  if (options.experiment.phase == 0 && !make_world && !options.messages)
+    if (const Experiment all = options.experiment.read_with_phases(); !all.phases.empty())
+      return run_phases(options, all);
   RunSpec asked{options.experiment.read()};
   if (!make_world)
     check_described_devices({options.plan}, "--plan", asked.devices.front(), options.experiment, asked,

@@ -291,6 +291,8 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
   const Plan plan = plan_of_processes(member.options, backend_of(member.options), process, subject, through);
   if (!resumption && !member.options.resume.empty())
     resumption = open_resumption(member.options.resume, plan, subject.experiment, subject.model, subject.data);
+  const bool starts_anew = !resumption && !member.options.start_from.empty();
+  if (starts_anew) resumption = open_start(member.options, plan, subject);
   TrainShow show{.plan = &plan, .goes_on = member.goes_on()};
   show.notes.push_back(fmt::format("{} on {}, {}", counted(process->size(), "process", "processes"),
                                    counted(process->machines(), "machine"), through));
@@ -301,7 +303,7 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
   CheckpointUse checkpoints;
   GoesOnFrom begun_at;
   if (resumption) {
-    show.initial_values = lines_of(*resumption);
+    show.initial_values = starts_anew ? resumption->notices : lines_of(*resumption);
     show.notes.insert(show.notes.end(), show.initial_values.begin(), show.initial_values.end());
     begun_at = point_of(*resumption);
     checkpoints.resumed = std::move(resumption->checkpoint);
@@ -311,7 +313,7 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
     earlier = rewind_metrics(elastic_group->folder, begun_at,
                              metric_names(subject.data.train->task(), subject.data.train->classes()));
   show.on_folder = [&](const std::filesystem::path& folder) {
-    if (resumption && !show.goes_on) keep_earlier_steps(resumption->path, begun_at, folder);
+    if (resumption && !show.goes_on && !starts_anew) keep_earlier_steps(resumption->path, begun_at, folder);
     if (!member.options.is_row()) checkpoints.folder = place_for_checkpoints(subject.experiment, folder, show.goes_on);
     log_to_file(rank_log(folder, 0));
     log_to_files_only(log_header(*process, plan, subject.model));

@@ -106,6 +106,9 @@ void add_train(CLI::App& app, TrainOptions& o) {
       "--resume", o.resume,
       "resume from a run's folder (its newest complete checkpoint) or from a checkpoint, under any plan and "
       "number of workers (docs/checkpoints.md)");
+  verb->add_option("--start-from", o.start_from,
+                   "begin with the weights and the optimizer's state of a run's folder or a checkpoint, whose batch, "
+                   "sizes of samples and frozen parameters may differ; steps count from 0");
   add_cost_source(
       *verb, o.prediction,
       fmt::format("with --backend {}: train on the machines of this file (*.cluster.toml)", kVirtualBackend.name));

@@ -29,12 +29,20 @@ namespace trireme {
 
 class RepaddedSet;
 
+/// One of an experiment's [[phase]] tables.
+struct PhaseSpec {
+  std::vector<std::string> changes;  ///< of the experiment's keys, as --set takes them: "data.image_size=32"
+  std::string plan;                  ///< empty: that of the run
+};
+
 /// What the user wrote: an experiment file, with the flags that override it (read_experiment). It does not describe a
 /// single run; see RunSpec (experiment/run_spec.h).
 struct Experiment {
   std::string name;
   std::filesystem::path file;
   uint64_t seed = 1;
+  std::vector<PhaseSpec> phases;  ///< [[phase]]: training in phases, which are runs one after another
+  int phase = 0;                  ///< the phase, from 1, whose changes the values below contain; 0: none
 
   // length and target
   int64_t batch = 128;  ///< global batch

@@ -12,6 +12,7 @@
 #include "experiment/read_data.h"
 #include "experiment/read_emulation.h"
 #include "experiment/read_optimizer.h"
+#include "experiment/read_phases.h"
 #include "metrics/metrics.h"
 #include "plan/strategies.h"
 #include "trireme/config.h"
@@ -214,11 +215,15 @@ void read_all_but_subject(const ConfigTable& file, const std::filesystem::path& 
 Experiment read_experiment(const std::filesystem::path& path, const ExperimentOverrides& overrides) {
   ConfigTable file = ConfigTable::from_file(path);
   file.allow_short_form("model", "name");
+  const std::vector<PhaseSpec> phases = read_phases(file);
+  change_to_phase(overrides.phase, phases, file);
   for (const std::string& assignment : overrides.set) file.override_with(assignment);
   if (overrides.device) file.override_with("device=" + *overrides.device, "--device " + *overrides.device);
   Experiment e;
   e.file = path;
   e.keys = file;
+  e.phases = phases;
+  e.phase = overrides.phase;
   read_all_but_subject(file, path.parent_path(), e);
   read_model(file, e);
   e.data = read_data(file.table("data"), path.parent_path());
@@ -239,6 +244,7 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   if (!overrides.devices.empty()) e.devices = overrides.devices;
   e.data.data_dir = overrides.data_dir;
   e.data.seed = e.seed;
+  complete_phase(e);
   return e;
 }
 

@@ -20,6 +20,7 @@ struct ExperimentOverrides {
   std::vector<std::string> strategies = {};
   std::vector<int> devices = {};
   std::optional<std::string> device = {};  ///< "cuda", given to --device
+  int phase = 0;                           ///< read the experiment of this phase, from 1; 0: without the changes of any
 };
 
 /// Errors (user): with file, line, key, value, reason and next step.

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <utility>
 
 #include "../base/expect_error.h"
 #include "../base/faulty_file_system.h"
@@ -24,6 +25,8 @@ namespace trireme::test_support {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr int64_t kSteps = 16, kEvery = 6,
@@ -109,9 +112,18 @@ class Resuming : public TinyTraining {
   /// `folder`: for checkpoints; empty: writes none. `from`: checkpoint to resume from; empty: begins anew.
   Outcome run(const std::string& plan, int devices, const fs::path& folder, const fs::path& from = {},
               FileSystem* files = nullptr) {
-    const Model model = build_model(experiment, data);
     CheckpointUse use{.folder = folder, .resumed = {}, .files = files};
-    if (!from.empty()) use.resumed = open_resumption(from, experiment, model, data).checkpoint;
+    if (!from.empty()) use.resumed = open_resumption(from, experiment, build_model(experiment, data), data).checkpoint;
+    return run_with(std::move(use), plan, devices);
+  }
+  /// Begins with the state of the newest checkpoint in that folder.
+  Outcome begin_with(const fs::path& from, const std::string& plan, int devices) {
+    return run_with({.folder = {}, .resumed = start(from).checkpoint, .files = nullptr}, plan, devices);
+  }
+  Resumption start(const fs::path& from) { return open_start(from, experiment, build_model(experiment, data)); }
+
+  Outcome run_with(CheckpointUse use, const std::string& plan, int devices) {
+    const Model model = build_model(experiment, data);
     Recorder recorder;
     Outcome outcome;
     outcome.row = train(experiment, model, data, make_plan(plan, experiment, model, devices), recorder, interrupted,
@@ -408,6 +420,77 @@ TEST_F(Resuming, WhatDoesNotFitIsRefused) {
   const Resumption other = open_resumption(cut("whole"), experiment, build_model(experiment, data), data);
   ASSERT_EQ(other.notices.size(), 1u);
   EXPECT_THAT(other.notices[0], HasSubstr("optimizer.learning_rate 0.5, was 0.01"));
+}
+
+/// Whole epochs of one batch: every step has the same samples, so that runs one after the other are one run.
+class Starting : public Resuming {
+ protected:
+  Starting() {
+    experiment.precision = Precision::fp64;
+    experiment.batch = train_set->size();
+    experiment.schedule = {};
+    experiment.length = {6, Length::Unit::steps};
+    experiment.evaluate_every = {100, Length::Unit::steps};
+    experiment.checkpoint.every = {6, Length::Unit::steps};
+  }
+};
+
+TEST_F(Starting, GoesOnWithWeightsAndOptimizer) {
+  for (const auto* kind : {&kSgd, &kAdamW}) {
+    SCOPED_TRACE(kind->name);
+    experiment.optimizer = {.kind = kind, .learning_rate = 0.01, .momentum = kind == &kSgd ? 0.9 : 0, .ema = 0.9};
+    experiment.length.count = 12;
+    const Outcome whole = run("single", 1, fs::path());
+    experiment.length.count = 6;
+    const std::string name = std::string("first ") + kind->name;
+    const Outcome first = run("data", 2, folder(name));
+    for (const auto& [plan, devices] : {std::pair("single", 1), std::pair("data", 2), std::pair("tensor", 2)}) {
+      SCOPED_TRACE(plan);
+      const Outcome second = begin_with(folder(name), plan, devices);
+      ASSERT_EQ(second.row.curve.size(), 6u);
+      EXPECT_EQ(second.row.curve.front().step, 1);
+      for (const auto& [parameter, values] : whole.weights)
+        EXPECT_LT((second.weights.at(parameter) - values).abs().max().item<double>(), 1e-10) << parameter;
+      EXPECT_NEAR(second.row.curve.back().loss, whole.row.curve.back().loss, 1e-10);
+    }
+  }
+}
+
+TEST_F(Starting, MayChangeBatchDataAndFrozenParameters) {
+  run("single", 1, folder("first"));
+  experiment.batch = 30;
+  data.train = std::make_shared<MemoryDataset>(90, 3);
+  const Model model = build_model(experiment, data);
+  experiment.frozen = {model.parameters().front().name};
+  const Resumption frozen = start(folder("first"));
+  EXPECT_THAT(frozen.notices, ElementsAre(HasSubstr("begins with the state after step 6")));
+  EXPECT_EQ(frozen.checkpoint.state.updates, 6);
+  EXPECT_FALSE(frozen.checkpoint.state.optimizer.contains(experiment.frozen.front()));
+  experiment.checkpoint.every = {6, Length::Unit::steps};
+  const Outcome second =
+      run_with({.folder = folder("second"), .resumed = frozen.checkpoint, .files = nullptr}, "data", 2);
+  EXPECT_EQ(second.row.curve.back().samples, 180);
+  const Checkpoint before = open_start(folder("first"), experiment, model).checkpoint;
+  EXPECT_TRUE(at::equal(second.weights.at(experiment.frozen.front()).to(at::kDouble),
+                        before.state.weights.at(experiment.frozen.front()).to(at::kDouble)))
+      << "what is frozen stays";
+  const std::string thawed = std::exchange(experiment.frozen, {}).front();
+  const Resumption all = start(folder("second"));
+  EXPECT_THAT(all.notices, ElementsAre(HasSubstr("begins with"), AllOf(HasSubstr("begins anew"), HasSubstr(thawed))));
+  EXPECT_EQ(all.checkpoint.state.updates, 0);
+  EXPECT_TRUE(all.checkpoint.state.optimizer.empty());
+  begin_with(folder("second"), "single", 1);
+}
+
+TEST_F(Starting, AnotherOptimizerBeginsAnewAndAnotherModelIsRefused) {
+  run("single", 1, folder("first"));
+  experiment.optimizer = {.kind = &kSgd, .learning_rate = 0.01};
+  EXPECT_THAT(start(folder("first")).notices, ElementsAre(HasSubstr("begins with"), HasSubstr("it is of adamw")));
+  experiment.model_options = {{"hidden", 16}};
+  expect_error(Blame::user, {"another shape of", "model.weights"}, [&] { start(folder("first")); });
+  experiment.model_options = {{"hidden", 32}};
+  experiment.precision = Precision::fp32;
+  expect_error(Blame::user, {"numbers = float64", "float32"}, [&] { start(folder("first")); });
 }
 
 }  // namespace

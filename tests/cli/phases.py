@@ -1,0 +1,122 @@
+"""Training in phases, and runs that begin with the state of another."""
+import json
+import os
+import signal
+
+from support import CliTest, stop, wait_until
+
+PHASES = """
+[[phase]]
+length = "2 epochs"
+batch = 16
+
+[[phase]]
+length = "1 epochs"
+frozen = ["fc1.*"]
+plan = "tensor"
+
+[[phase]]
+length = "5 steps"
+optimizer.learning_rate = 0.01
+"""
+
+
+class Phases(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.experiment("p.toml", PHASES)
+
+    def experiment(self, name, more):
+        with open(self.path("e.toml"), encoding="utf-8") as file:
+            text = file.read()
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text + more)
+
+    def row(self, *names):
+        rows = self.json(*names, "run.json")["rows"]
+        self.assertEqual(len(rows), 1)
+        return rows[0]
+
+    def frozen_weights(self, *names):
+        """The bytes of the first layer's weights."""
+        with open(self.path(*names, "weights.safetensors"), "rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+            begin, end = header["fc1.weight"]["data_offsets"]
+            file.seek(begin, os.SEEK_CUR)
+            return file.read(end - begin)
+
+    def test_each_is_a_run_that_begins_with_the_state_before(self):
+        out, _ = self.trireme("train", "p.toml", "--out", "a")
+        for words in ("phase 1 of 3: batch=16", "phase 2 of 3", 'frozen=["fc1.*"]', "phase 3 of 3: length", "begins with the state after step 32 of a/phase-1",
+                      "begins with the state after step 8 of a/phase-2", "the optimizer's state begins anew: there is none of fc1.", "all phases:"):
+            self.assertIn(words, out)
+        rows = [self.row("a", f"phase-{k}") for k in (1, 2, 3)]
+        self.assertEqual([row["curve"][-1]["step"] for row in rows], [32, 8, 5])
+        self.assertEqual([row["name"] for row in rows], ["data", "tensor", "data"])
+        self.assertEqual(self.frozen_weights("a", "phase-1"), self.frozen_weights("a", "phase-2"))
+        self.assertNotEqual(self.frozen_weights("a", "phase-2"), self.frozen_weights("a", "phase-3"))
+        self.assertLess(rows[1]["curve"][0]["loss"], rows[0]["curve"][0]["loss"])
+        phases = self.json("a", "phases.json")["phases"]
+        self.assertEqual([phase["steps"] for phase in phases], [32, 8, 5])
+        self.assertEqual(phases[1]["changes"], ['frozen=["fc1.*"]', 'length="1 epochs"'])
+        self.assertFalse(os.path.exists(self.path("a", "phase-3", "checkpoints")), "no phase begins with the last one's state")
+
+    def test_a_phase_alone(self):
+        self.trireme("train", "p.toml", "--phase", "1", "--out", "one")
+        out, _ = self.trireme("train", "p.toml", "--phase", "2", "--start-from", "one", "--out", "two")
+        self.assertIn("begins with the state after step 32 of one", out)
+        out, _ = self.trireme("launch", "-n", "2", "train", "p.toml", "--phase", "2", "--start-from", "one", "--plan", "tensor", "--out", "three")
+        self.assertIn("begins with the state after step 32 of one", out)
+        two, three = self.row("two")["curve"], self.row("three")["curve"]
+        for a, b in zip(two, three, strict=True):
+            self.assertAlmostEqual(a["loss"], b["loss"], places=4)
+        out, _ = self.trireme("compare", "p.toml", "--phase", "2", "--steps", "2", "--no-predict", "--out", "four")
+        self.assertEqual(self.json("four", "run.json")["rows"][0]["curve"][-1]["samples"], 64)
+
+    def test_interrupted_and_resumed(self):
+        self.experiment("long.toml", PHASES.replace('length = "1 epochs"', 'length = "100000 epochs"'))
+        process = self.start("train", "long.toml", "--set", "checkpoint.every=1000000 steps", "--out", "a")
+        self.addCleanup(stop, process)
+        metrics = self.path("a", "phase-2", "metrics.jsonl")
+        wait_until(lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 1, err)
+        command = [line for line in out.splitlines() if line.startswith("to resume: ")]
+        self.assertEqual(len(command), 1, out)
+        self.assertEqual(command[0].split()[-2:], ["--resume", "a"])
+        self.assertNotIn("--phase", command[0])
+        self.assertNotIn("phase 3 of 3", out)
+        last = self.row("a", "phase-2")["curve"][-1]["step"]
+        with open(self.path("long.toml"), encoding="utf-8") as file:
+            text = file.read()
+        with open(self.path("long.toml"), "w", encoding="utf-8") as file:
+            file.write(text.replace('"100000 epochs"', f'"{last + 3} steps"'))
+        out, _ = self.trireme("train", "long.toml", "--resume", "a")
+        self.assertNotIn("phase 1 of 3", out)
+        self.assertIn(f"resumes after step {last}", out)
+        self.assertEqual([point["step"] for point in self.row("a", "phase-2.2")["curve"]], [last + 1, last + 2, last + 3])
+        self.assertEqual(self.row("a", "phase-3")["curve"][-1]["step"], 5)
+        self.assertEqual([phase["folder"] for phase in self.json("a", "phases.json")["phases"]], ["phase-1", "phase-2.2", "phase-3"])
+
+    def test_modelled_time(self):
+        out, _ = self.trireme("train", "p.toml", "--backend", "virtual", "--plan", "data", "--set", "cluster.link.bandwidth=1 Gbit/s", "--out", "a")
+        self.assertEqual(out.count("times are modelled"), 3)
+        self.assertEqual(len(self.json("a", "phases.json")["phases"]), 3)
+
+    def test_refused(self):
+        self.refused("train", "p.toml", "--phase", "4", says=["--phase", "has 3 phases", "choose 1 to 3"])
+        self.refused("train", "e.toml", "--phase", "1", says=["has no [[phase]]", "leave it out"])
+        self.refused("compare", "p.toml", says=["p.toml", "has phases", "--phase 1 to 3"])
+        self.refused("simulate", "p.toml", says=["has phases", "--phase 1 to 3"])
+        self.refused("launch", "-n", "2", "train", "p.toml", says=["has phases", "--phase 1 to 3"])
+        self.refused("train", "p.toml", "--resume", ".", says=["--resume", "it has no phase-1"])
+        self.refused("train", "p.toml", "--json", "x.json", says=["--json", "phases.json"])
+        self.refused("train", "e.toml", "--resume", "a", "--start-from", "b", says=["--start-from", "leave one"])
+        self.refused("train", "e.toml", "--start-from", "nowhere", says=["nowhere"])
+        for change, says in (("batch = 16", ["phase[0].batc", "plan, length, batch"]), ('length = "2 epochs"', ["phase[0].length", "is missing"])):
+            self.experiment("wrong.toml", PHASES.replace(change, change.replace("batch", "batc") if "batch" in change else ""))
+            self.refused("train", "wrong.toml", says=says)
+        self.experiment("wrong.toml", PHASES.replace("0.01", '"x"'))
+        self.refused("train", "wrong.toml", "--out", "w", says=["phase 3: optimizer.learning_rate"])
+        self.assertFalse(os.path.exists(self.path("w")), "nothing is trained if a later phase is wrong")
