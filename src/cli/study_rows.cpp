@@ -46,6 +46,7 @@ ExperimentOptions options_of(const StudyRun& run, const StudyInputs& inputs, con
                              const Job* job = nullptr) {
   ExperimentOptions options;
   options.experiment = fs::weakly_canonical(run.experiment);  // the same words from every working folder
+  options.phase = run.phase;
   options.set = run.settings(inputs.size);
   options.set.insert(options.set.end(), more.begin(), more.end());
   if (job && run.batch_per_worker > 0)

@@ -70,12 +70,13 @@ std::string part_section(const StudyResult& result, size_t number) {
                                 number, html_escaped(part.title), paragraphs(part.text));
   for (const Group& group : groups_of(result, part)) {
     const std::vector<Column> columns = part_table(part, group.shown);
-    const std::vector<Column> blocks = part_blocks(part, group.shown);
-    if (columns.empty() && blocks.empty() && part.charts.empty() && !part.advice) continue;
+    const std::vector<Column> blocks = part_blocks(part, group.shown), sum = part_sum(part, group.shown);
+    if (columns.empty() && blocks.empty() && sum.empty() && part.charts.empty() && !part.advice) continue;
     if (!group.title.empty()) out += fmt::format("<h3>{}</h3>\n", html_escaped(group.title));
     if (part.advice) out += "<div class=\"verdict\">" + paragraphs(advice_of(*group.run_rows)) + "</div>\n";
     out += charts_of(part, number, group);
     if (!columns.empty()) out += html_table(columns, label_of(part, group)) + "\n";
+    if (!sum.empty()) out += html_table(sum, fmt::format("{}: {} by run", label_of(part, group), part.sum)) + "\n";
     if (!blocks.empty()) out += html_table(blocks, label_of(part, group) + ": blocks") + "\n";
   }
   return out + "</section>\n";
@@ -198,6 +199,7 @@ json study_json(const StudyResult& result) {
         for (const StudyChart& chart : part.charts) charts.push_back(chart_json(part, chart, group.shown));
       shown.push_back({{"run", group.name},
                        {"table", table_json(part_table(part, group.shown))},
+                       {"sum", table_json(part_sum(part, group.shown))},
                        {"blocks", table_json(part_blocks(part, group.shown))},
                        {"charts", std::move(charts)},
                        {"advice", part.advice ? json(advice_of(*group.run_rows)) : json::array()}});

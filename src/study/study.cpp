@@ -62,6 +62,7 @@ StudyRun read_run(const ConfigTable& table, const fs::path& folder) {
   run.title = table.get_string("title", run.name);
   run.experiment = folder / table.require_string("experiment");
   check_file(table, "experiment", run.experiment);
+  if (table.has("phase")) run.phase = int(table.get_int("phase", 1, 1));
   if (table.has("cluster")) {
     run.cluster = folder / table.require_string("cluster");
     check_file(table, "cluster", run.cluster);
@@ -164,6 +165,10 @@ StudyPart read_part(const ConfigTable& table, const std::vector<std::string>& ru
   part.together = table.get_bool("together", false);
   part.table = table.get_strings("table", {});
   for (const std::string& name : part.table) check_quantity(table, "table", name);
+  part.sum = table.get_string("sum", "");
+  if (!part.sum.empty()) check_quantity(table, "sum", part.sum);
+  if (!part.sum.empty() && !part.together)
+    table.fail("sum", "is over runs, and this part shows each of its own", "set together = true");
   part.prices = prices_of_part(table, prices);
   part.blocks = table.get_bool("blocks", false);
   for (const ConfigTable& chart : table.tables("charts")) part.charts.push_back(read_chart(chart));
@@ -178,8 +183,9 @@ StudyPart read_part(const ConfigTable& table, const std::vector<std::string>& ru
   if (part.together && part.blocks)
     table.fail("blocks", "are of one run each, and this part shows its runs together",
                "make a part of its own for them");
-  if (part.text.empty() && part.table.empty() && part.charts.empty() && !part.blocks && !part.advice)
-    table.fail("title", "has nothing to show", "add text, table, charts, blocks = true or advice = true");
+  if (part.text.empty() && part.table.empty() && part.sum.empty() && part.charts.empty() && !part.blocks &&
+      !part.advice)
+    table.fail("title", "has nothing to show", "add text, table, sum, charts, blocks = true or advice = true");
   return part;
 }
 

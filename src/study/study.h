@@ -28,6 +28,7 @@ struct StudyRun {
   std::string name;   ///< of its folder
   std::string title;  ///< "MNIST"
   std::filesystem::path experiment;
+  int phase = 0;                       ///< of an experiment with phases; 0: it has none
   std::filesystem::path cluster = {};  ///< rows train in modelled time on these machines; empty: as the experiment says
   std::vector<std::string> set = {};   ///< assignments as of --set, for every size
   /// The global batch of a row is this times its data degree; 0: the experiment's batch, for all rows.
@@ -75,6 +76,7 @@ struct StudyPart {
   std::vector<int> devices = {};             ///< of the rows that are shown; empty: all
   bool together = false;                     ///< all runs in one table and one chart; false: each has its own
   std::vector<std::string> table = {};       ///< quantities, one column each; empty: no table
+  std::string sum = "";  ///< a quantity: a table of each strategy's, with a column per run and their sum; empty: none
   /// Machines for rent. The table has a column of a price for each of them: what the row's time costs there. Empty: one
   /// column, by the experiment's or the cluster's own price.
   std::vector<InstancePrice> prices = {};

@@ -232,6 +232,52 @@ const RunResult* least(const StudyRows& rows, const std::function<std::optional<
   return best;
 }
 
+/// Rows that correspond to each other in several runs: the k-th row of a strategy in each. A planner may use other
+/// numbers of devices in each.
+struct RowsOfRuns {
+  explicit RowsOfRuns(const std::vector<ShownRow>& shown) : shown(shown) {
+    std::map<std::pair<const StudyRun*, std::string>, int> seen;
+    for (const ShownRow& row : shown) {
+      const std::string variant = variant_name(row.result());
+      const std::pair<std::string, int> kind{variant, seen[{row.run, variant}]++};
+      kind_of.push_back(size_t(std::find(kinds.begin(), kinds.end(), kind) - kinds.begin()));
+      if (kind_of.back() == kinds.size()) kinds.push_back(kind);
+      if (std::find(runs.begin(), runs.end(), row.run) == runs.end()) runs.push_back(row.run);
+    }
+  }
+
+  /// "8", "7 to 8"
+  std::string devices_of(size_t kind) const {
+    int fewest = 0, most = 0;
+    for (size_t r = 0; r < shown.size(); ++r) {
+      if (kind_of[r] != kind) continue;
+      const int count = shown[r].result().devices;
+      fewest = most == 0 ? count : std::min(fewest, count);
+      most = std::max(most, count);
+    }
+    return fewest == most ? fmt::format("{}", most) : fmt::format("{} to {}", fewest, most);
+  }
+
+  /// The columns that name the rows of a table, whose last row is the least of each run.
+  std::vector<Column> names(bool with_devices) const {
+    Column strategies{"strategy", "", false, {}}, devices{"devices", "", true, {}};
+    for (size_t k = 0; k < kinds.size(); ++k) {
+      strategies.cells.push_back(kinds[k].first);
+      devices.cells.push_back(devices_of(k));
+    }
+    strategies.cells.emplace_back("the least of each run");
+    devices.cells.emplace_back("");
+    std::vector<Column> columns{std::move(strategies)};
+    if (with_devices) columns.push_back(std::move(devices));
+    return columns;
+  }
+
+  const std::vector<ShownRow>& shown;
+  std::vector<std::pair<std::string, int>> kinds;  ///< strategy, and its number among the rows of this strategy
+  std::vector<const StudyRun*> runs;
+  std::vector<size_t> kind_of = {};  ///< by shown row
+};
+
 }  // namespace
 
 void link_bases(const std::vector<StudyRun>& runs, std::vector<StudyRunResult>& results) {
@@ -274,6 +320,28 @@ std::vector<Column> part_table(const StudyPart& part, const std::vector<ShownRow
   Column status = text_column("status", shown, status_of);
   if (std::any_of(status.cells.begin(), status.cells.end(), [](const std::string& cell) { return cell != kOk; }))
     columns.push_back(std::move(status));
+  return columns;
+}
+
+std::vector<Column> part_sum(const StudyPart& part, const std::vector<ShownRow>& shown) {
+  if (part.sum.empty() || shown.empty()) return {};
+  const RowsOfRuns rows(shown);
+  std::vector<Column> columns = rows.names(has_several_counts(shown));
+  Numbers sums(rows.kinds.size() + 1, 0);
+  for (const StudyRun* run : rows.runs) {
+    Numbers numbers(rows.kinds.size() + 1);
+    std::optional<double>& least = numbers.back();
+    for (size_t r = 0; r < shown.size(); ++r) {
+      if (shown[r].run != run) continue;
+      const std::optional<double> number = number_of(part.sum, shown[r]);
+      numbers[rows.kind_of[r]] = number;
+      if (number && (!least || *number < *least)) least = number;
+    }
+    columns.push_back(number_column(run->title, part.sum, *shown.front().rows, numbers, {}));
+    for (size_t k = 0; k < sums.size(); ++k)
+      sums[k] = sums[k] && numbers[k] ? std::optional(*sums[k] + *numbers[k]) : std::nullopt;
+  }
+  columns.push_back(number_column("all", part.sum, *shown.front().rows, sums, {}));
   return columns;
 }
 

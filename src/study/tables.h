@@ -39,6 +39,11 @@ std::vector<ShownRow> shown_rows(const StudyPart& part, const StudyRun& run, con
 /// are any, and the reason of rows that did not end normally. Empty: the part has no table, or no row is shown.
 std::vector<Column> part_table(const StudyPart& part, const std::vector<ShownRow>& shown);
 
+/// Returns the table of part.sum: a row per strategy and number of devices, a column per run and one with their sum,
+/// and a last row with the least of each column, as if the strategy were another one in each run. Empty: the part has
+/// none, or no row is shown.
+std::vector<Column> part_sum(const StudyPart& part, const std::vector<ShownRow>& shown);
+
 /// Returns the table of each block's strategy in these rows. Empty: the part has none, or no row has blocks.
 std::vector<Column> part_blocks(const StudyPart& part, const std::vector<ShownRow>& shown);
 

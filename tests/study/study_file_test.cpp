@@ -132,6 +132,9 @@ TEST_F(StudyFile, RefusesWhatCannotBe) {
   expect_refused(start + "base = \"b\"\n" + part, {"base", "\"b\" is not an earlier run", "leave the key out"});
   expect_refused(start + part + "together = true\nadvice = true\n", {"advice", "of one run each"});
   expect_refused(start + part + "together = true\nblocks = true\n", {"blocks", "of one run each"});
+  expect_refused(start + part + "sum = \"time\"\n", {"sum", "over runs", "together = true"});
+  expect_refused(start + part + "together = true\nsum = \"tiem\"\n", {"\"tiem\" is not a quantity"});
+  expect_refused(start + "phase = 0\n" + part, {"phase", "at least 1"});
   expect_refused(start + "[[parts]]\ntitle = \"x\"\n", {"nothing to show"});
   expect_refused(start + part + "runs = [\"b\"]\n", {"\"b\" is not a run", "the runs are: a"});
   expect_refused(start + part + "[[parts.charts]]\ny = \"speed\"\n", {"\"speed\" is not a quantity"});

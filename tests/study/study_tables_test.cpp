@@ -211,6 +211,24 @@ TEST(StudyTables, ShowRunsTogether) {
   EXPECT_EQ(chart["sets"][1]["points"][0]["of"], "B, easgd on 4 devices");
 }
 
+TEST(StudyTables, SumAQuantityOverRuns) {
+  const StudyRun a{.name = "a", .title = "A", .experiment = {}}, b{.name = "b", .title = "B", .experiment = {}};
+  StudyRows of_a, of_b;
+  of_a.result.rows = {row_of("data", 2, 4, 0.9), row_of("exact", 1, 1, 0.9), row_of("tensor", 2, 5, 0.9)};
+  of_b.result.rows = {row_of("data", 2, 2, 0.9), row_of("exact", 2, 1.5, 0.9)};
+  const StudyPart part{.title = "x", .together = true, .sum = "time"};
+  std::vector<ShownRow> shown = shown_rows(part, a, of_a);
+  for (const ShownRow& row : shown_rows(part, b, of_b)) shown.push_back(row);
+  const std::vector<Column> columns = part_sum(part, shown);
+  EXPECT_THAT(titles_of(columns), ElementsAre("strategy", "devices", "A", "B", "all"));
+  EXPECT_THAT(columns[0].cells, ElementsAre("data", "exact", "tensor", "the least of each run"));
+  EXPECT_THAT(columns[1].cells, ElementsAre("2", "1 to 2", "2", ""));
+  EXPECT_THAT(columns[2].cells, ElementsAre("4.00", "1.00", "5.00", "1.00"));
+  EXPECT_THAT(columns[3].cells, ElementsAre("2.00", "1.50", "–", "1.50"));
+  EXPECT_THAT(columns[4].cells, ElementsAre("6.00", "2.50", "–", "2.50"));
+  EXPECT_TRUE(part_sum({.title = "x"}, shown).empty());
+}
+
 TEST(StudyTables, ShowTheStrategyOfEachBlock) {
   StudyRows rows = sample_rows();
   rows.result.rows[1].strategy = rows.result.rows[1].name = "asa";
