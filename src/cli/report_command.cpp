@@ -16,6 +16,7 @@
 #include "cli/launch_hosts.h"
 #include "cli/left_behind.h"
 #include "cli/trace_reader.h"
+#include "cli/train_phases.h"
 #include "report/earlier_run.h"
 #include "report/html.h"
 #include "report/run_json.h"
@@ -85,6 +86,9 @@ std::unique_ptr<FolderRead> read_run(const fs::path& folder) {
     fail_user({folder.string(), "is not a run folder", "there is no such folder",
                "name one that train or compare has written"});
   const fs::path run = folder / "run.json";
+  if (fs::exists(folder / kFirstPhase) && !fs::exists(run))
+    fail_user({folder.string(), "has a run for each phase", "a report is of one run",
+               fmt::format("name a phase's folder: {}", (folder / kFirstPhase).string())});
   if (!fs::exists(run))
     fail_user({folder.string(), "is not a run folder", "it contains no run.json",
                "name one that train or compare has written"});

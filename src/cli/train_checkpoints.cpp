@@ -35,11 +35,14 @@ void check_start(const TrainOptions& options) {
                "a resumed run goes on where it was, a started one counts its steps from 0", "leave one of them out"});
 }
 
-Resumption open_start(const TrainOptions& options, const Plan& plan, const TrainSubject& subject) {
+Resumption open_start(const TrainOptions& options, const Plan& plan, const RunSpec& experiment, const Model& model) {
   if (!plan.agreement.empty())
     fail_user({"--start-from", options.start_from.string(), "update policies have states of their own",
                fmt::format("begin with the weights alone: --set model.weights={}", options.start_from.string())});
-  return open_start(options.start_from, subject.experiment, subject.model);
+  if (experiment.initial_weights && options.phases.empty())
+    fail_user({"--start-from", "together with model.weights", "both say with which weights the run begins",
+               "leave one of them out"});
+  return open_start(options.start_from, experiment, model);
 }
 
 fs::path place_for_checkpoints(const Experiment& experiment, const fs::path& run_folder, bool goes_on) {

@@ -7,7 +7,6 @@
 
 #include "checkpoint/resume.h"
 #include "cli/commands.h"
-#include "cli/train_folder.h"
 #include "report/earlier_run.h"
 
 namespace trireme {
@@ -23,7 +22,7 @@ void check_train_checkpoints(const TrainOptions& options, const RunSpec& experim
 void check_start(const TrainOptions& options);
 
 /// Opens what options.start_from names, for this plan. Errors (user): those of open_start; an update policy's plan.
-Resumption open_start(const TrainOptions& options, const Plan& plan, const TrainSubject& subject);
+Resumption open_start(const TrainOptions& options, const Plan& plan, const RunSpec& experiment, const Model& model);
 
 /// True if the state after the row's last step should have been written and was not.
 bool lacks_last_checkpoint(const RunResult& row);

@@ -123,7 +123,7 @@ void resume(const TrainOptions& options, const TrainSubject& subject, TrainShow&
     };
     checkpoints.resumed = std::move(resumption.checkpoint);
   } else if (!options.start_from.empty()) {
-    Resumption start = open_start(options, *show.plan, subject);
+    Resumption start = open_start(options, *show.plan, subject.experiment, subject.model);
     show.initial_values = start.notices;
     show.notes.insert(show.notes.end(), start.notices.begin(), start.notices.end());
     checkpoints.resumed = std::move(start.checkpoint);

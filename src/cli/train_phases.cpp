@@ -1,7 +1,9 @@
 #include "cli/train_phases.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,8 +16,13 @@
 #include "base/units.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "cli/experiment_header.h"
+#include "cli/plan_choice.h"
 #include "cli/text_table.h"
 #include "cli/train_checkpoints.h"
+#include "cli/train_folder.h"
+#include "experiment/batches.h"
+#include "experiment/run_device.h"
+#include "plan/strategies.h"
 #include "report/run_folder.h"
 #include "report/run_json.h"
 #include "trireme/error.h"
@@ -56,7 +63,7 @@ bool has_checkpoint(const fs::path& run) {
 /// Creates the folder of all phases, or opens that of the run to resume.
 fs::path folder_of(const TrainOptions& options, const Experiment& experiment) {
   if (!options.resume.empty()) {
-    if (!fs::is_directory(attempt_folder(options.resume, 1, 1)))
+    if (!fs::is_directory(options.resume / kFirstPhase))
       fail_user({"--resume", options.resume.string(), "is not the folder of a run in phases: it has no phase-1",
                  "name the run's folder; to resume a single phase add --phase"});
     return options.resume;
@@ -129,14 +136,57 @@ void show(const fs::path& folder, const Experiment& experiment, const std::vecto
             << fmt::format("\nall phases: {}\nrun folder: {}\n", format_seconds(seconds), folder.string());
 }
 
+/// The options of a phase's experiment.
+ExperimentOptions experiment_of(const TrainOptions& options, int phase) {
+  ExperimentOptions one = options.experiment;
+  one.phase = phase;
+  return one;
+}
+
+const std::string& plan_of(const TrainOptions& options, const PhaseSpec& spec) {
+  return spec.plan.empty() ? options.plan : spec.plan;
+}
+
+/// What all phases must have in common: names and shapes of parameters and running statistics.
+std::vector<std::string> tensors_of(const Model& model) {
+  std::vector<std::string> tensors;
+  for (const ParameterSpec& spec : model.parameters())
+    tensors.push_back(fmt::format("{} [{}]", spec.name, fmt::join(spec.shape, ", ")));
+  for (const BufferSpec& spec : model.buffers())
+    tensors.push_back(fmt::format("{} [{}]", spec.name, fmt::join(spec.shape, ", ")));
+  return tensors;
+}
+
+/// Checks before anything is trained what would otherwise end the run after the first phases. Errors (user).
+void check_phases(const TrainOptions& options, const Experiment& experiment) {
+  std::vector<std::string> first;
+  for (size_t k = 0; k < experiment.phases.size(); ++k) {
+    const std::string where = fmt::format("phase {}", k + 1), plan = plan_of(options, experiment.phases[k]);
+    check_plan_name(plan, where);
+    if (k > 0 && is_update_policy(plan))
+      fail_user({where, plan, "an update policy cannot begin with the state of another run", "choose another plan"});
+    TrainSubject subject = open_subject(RunSpec{experiment_of(options, int(k) + 1).read()});
+    check_device(subject.experiment);
+    check_batch(subject.experiment, subject.data);
+    const std::vector<std::string> tensors = tensors_of(subject.model);
+    if (k == 0) first = tensors;
+    const auto [mine, of_first] = std::mismatch(tensors.begin(), tensors.end(), first.begin(), first.end());
+    if (mine != tensors.end() || of_first != first.end())
+      fail_user({where, mine != tensors.end() ? *mine : *of_first, "the model of phase 1 has other parameters",
+                 "parameters must not depend on what a phase changes: choose another model, or the same sizes"});
+    if (!is_planned(plan) && !is_update_policy(plan))
+      check_shapes(subject.experiment, subject.model, subject.data,
+                   choose_plan(plan, options.experiment.devices, subject.experiment, subject.model));
+  }
+}
+
 /// The options of the phase's run, and the state with which it begins.
 TrainOptions options_of_phase(const TrainOptions& options, const Experiment& experiment, int phase,
                               const fs::path& folder, const fs::path& before) {
   TrainOptions one = options;
-  const PhaseSpec& spec = experiment.phases[size_t(phase) - 1];
-  if (!spec.plan.empty()) one.plan = spec.plan;
+  one.plan = plan_of(options, experiment.phases[size_t(phase) - 1]);
   one.names_plan = true;
-  one.experiment.phase = phase;
+  one.experiment = experiment_of(options, phase);
   one.phases = folder;
   const int attempted = attempts(folder, phase);
   one.experiment.out = attempt_folder(folder, phase, attempted + 1);
@@ -155,11 +205,7 @@ int run_phases(const TrainOptions& options, const Experiment& experiment) {
     fail_user(
         {"--json", options.json, "a run in phases has a run.json for each", "leave it out, and read phases.json"});
   const int count = int(experiment.phases.size());
-  for (int phase = 1; phase <= count; ++phase) {  // errors in a later phase must not come after hours
-    ExperimentOptions one = options.experiment;
-    one.phase = phase;
-    one.read();
-  }
+  check_phases(options, experiment);
   const fs::path folder = folder_of(options, experiment);
   std::vector<PhaseResult> results;
   for (int phase = 1; phase <= count; ++phase) {

@@ -6,6 +6,7 @@
 
 #include "cost/money.h"
 #include "experiment/make_plan.h"
+#include "forecast/agreement_memory.h"
 #include "forecast/agreement_plan.h"
 #include "forecast/modelled_source.h"
 #include "forecast/modelled_steps.h"

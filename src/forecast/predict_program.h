@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "forecast/agreement_memory.h"
 #include "forecast/cost_source.h"
+#include "forecast/memory_beside.h"
 #include "metrics/result.h"
 #include "trireme/plan.h"
 

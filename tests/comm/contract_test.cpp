@@ -320,6 +320,19 @@ TEST_P(Contract, SendsDoNotWaitForTheReceiver) {
   });
 }
 
+TEST_P(Contract, ASenderMayLeaveAfterManyMessages) {
+  for (int repetition = 0; repetition < 10; ++repetition) {
+    for (const int64_t elements : {100, 50'000, 300'000}) {
+      run_ranks(backend, 2, [&](Communicator& c) {
+        for (int i = 0; i < 8; ++i) {
+          if (c.rank() == 1) c.send(at::full({elements}, i, at::kFloat), 0, 1);
+          else EXPECT_TRUE(c.receive(1, 1).equal(at::full({elements}, i, at::kFloat)));
+        }
+      });
+    }
+  }
+}
+
 TEST_P(Contract, MessagesOfAllLengthsArrive) {
   run_ranks(backend, 2, [&](Communicator& c) {
     const std::vector<int> both{0, 1};

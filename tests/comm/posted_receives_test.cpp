@@ -1,5 +1,6 @@
 #include "comm/process/posted_receives.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -19,12 +20,14 @@ struct Receiver {
   PostedReceives receives;
   std::map<int64_t, at::Tensor> posted;
 
-  std::optional<PostedReceives::Received> use(int64_t bytes) {
-    return receives.use(bytes, [&](const at::Tensor& room, int64_t number) {
+  std::optional<PostedReceives::Received> use(int64_t bytes, bool has_room = true) {
+    auto received = receives.use(bytes);
+    receives.post(has_room, [&](const at::Tensor& room, int64_t number) {
       EXPECT_FALSE(posted.contains(number));
       posted[number] = room;
       return std::make_unique<NoTransfer>();
     });
+    return received;
   }
 };
 
@@ -65,12 +68,24 @@ TEST(PostedReceives, AllButTheFirstOfEqualMessagesUseOne) {
   for (int64_t i = 0; i < 50; ++i) EXPECT_EQ(number_of(sender, 1'000'000), i);
 }
 
+TEST(PostedReceives, AreNotBegunWithoutRoom) {
+  PostedSizes sender;
+  Receiver receiver;
+  for (int i = 0; i < 30; ++i) {
+    const bool has_room = i % 10 < 5;
+    const auto number = number_of(sender, 1'000'000);
+    const auto received = receiver.use(1'000'000, has_room);
+    ASSERT_EQ(received.has_value(), number && receiver.posted.contains(*number));
+  }
+  EXPECT_THAT(receiver.posted.size(), ::testing::AllOf(::testing::Ge(10u), ::testing::Le(20u)));
+}
+
 TEST(PostedReceives, FollowTheSizesOfMessages) {
   PostedSizes sender;
   number_of(sender, 50'000);
   EXPECT_FALSE(number_of(sender, 80'000)) << "a longer message than expected";
   EXPECT_TRUE(number_of(sender, 80'000));
-  for (int i = 0; i < 20; ++i) EXPECT_TRUE(number_of(sender, 30'000));
+  for (int i = 0; i < 300; ++i) EXPECT_TRUE(number_of(sender, 30'000));
   const auto used = sender.use(30'000);
   ASSERT_TRUE(used);
   EXPECT_EQ(used->bytes, 30'000) << "no room is kept for sizes that are long past";

@@ -15,10 +15,12 @@
 namespace trireme {
 
 enum class FrameKind : int32_t {
-  message,     // of send()
-  collective,  // one rank's part for another in a collective
-  waiting,     // "I am waiting for a rank"; the write fails if the other end is gone
-  abort,       // the frame's data are the reason
+  message,       // of send()
+  collective,    // one rank's part for another in a collective
+  waiting,       // "I am waiting for a rank"; the write fails if the other end is gone
+  abort,         // the frame's data are the reason
+  leaving,       // the rank sends nothing more, and needs nothing more
+  seen_leaving,  // the answer to it: nothing more will be received from that rank
 };
 
 constexpr int kFrameTag = 0;  ///< the transport's tag of all frames; payloads have other tags

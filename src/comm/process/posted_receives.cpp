@@ -10,8 +10,8 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kPosted = 2;   // a sender that is one message ahead need not wait
-constexpr size_t kRecent = 16;  // messages by whose sizes the next ones are expected
+constexpr size_t kPosted = 2;    // a sender that is one message ahead need not wait
+constexpr size_t kRecent = 256;  // messages by whose sizes the next ones are expected
 
 }  // namespace
 
@@ -35,21 +35,26 @@ std::optional<PostedSizes::Receive> PostedSizes::post() {
   return posted_.back();
 }
 
-std::optional<PostedReceives::Received> PostedReceives::use(int64_t bytes, const Begin& begin) {
-  std::optional<Received> received;
-  if (const auto used = sizes_.use(bytes)) {
-    check_internal(!posted_.empty() && posted_.front().number == used->number, "a posted receive is missing");
-    received = std::move(posted_.front().received);
-    posted_.pop_front();
-    received->bytes = received->bytes.narrow(0, 0, bytes);
-  }
+std::optional<PostedReceives::Received> PostedReceives::use(int64_t bytes) {
+  const auto used = sizes_.use(bytes);
+  if (!used) return std::nullopt;
+  check_internal(!posted_.empty() && posted_.front().number == used->number, "a posted receive is missing");
+  Received received = std::move(posted_.front().received);
+  posted_.pop_front();
+  if (!received.transfer) return std::nullopt;
+  received.bytes = received.bytes.narrow(0, 0, bytes);
+  return received;
+}
+
+void PostedReceives::post(bool has_room, const Begin& begin) {
   while (const auto next = sizes_.post()) {
-    at::Tensor room = at::empty({next->bytes}, at::kByte);
-    auto transfer = begin(room, next->number);
-    posted_.push_back({next->number, {std::move(room), std::move(transfer)}});
+    posted_.push_back({next->number, {}});
+    if (!has_room) continue;
+    Received& received = posted_.back().received;
+    received.bytes = at::empty({next->bytes}, at::kByte);
+    received.transfer = begin(received.bytes, next->number);
   }
   while (posted_.size() > kPosted) posted_.pop_front();  // those that were replaced
-  return received;
 }
 
 }  // namespace trireme

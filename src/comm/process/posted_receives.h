@@ -43,20 +43,23 @@ class PostedSizes {
 class PostedReceives {
  public:
   struct Received {
-    at::Tensor bytes;
+    at::Tensor bytes;  ///< the payload's, a part of the storage
     std::unique_ptr<Transfer> transfer;
   };
   /// Begins to receive the payload with this number into these bytes.
   using Begin = std::function<std::unique_ptr<Transfer>(const at::Tensor& bytes, int64_t number)>;
 
-  /// The next message has a payload of this size. Returns the posted receive that it uses (its `bytes` are the
-  /// payload's, of the storage of which they may be a part); null: none. Posts further ones.
-  std::optional<Received> use(int64_t bytes, const Begin& begin);
+  /// The next message has a payload of this size. Returns the posted receive that it uses; null: none was begun, and
+  /// the payload must be received with the tag in its frame.
+  std::optional<Received> use(int64_t bytes);
+  /// After use(), when that message was delivered: posts the next receives. `has_room`: begins them, too; otherwise
+  /// they are begun when their messages arrive. Errors: those of `begin`.
+  void post(bool has_room, const Begin& begin);
 
  private:
   struct Posted {
     int64_t number;
-    Received received;
+    Received received;  ///< no transfer: not begun
   };
   PostedSizes sizes_;
   std::deque<Posted> posted_;

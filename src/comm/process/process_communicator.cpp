@@ -40,8 +40,9 @@ at::Tensor receivable(const at::Tensor& tensor) {
   return on_host(tensor) && tensor.is_contiguous() ? tensor.detach() : at::empty(tensor.sizes(), on_host_like(tensor));
 }
 
+/// True if much more memory is kept than the tensor needs.
 bool is_small_part(const at::Tensor& tensor) {
-  return int64_t(tensor.storage().nbytes()) > 2 * int64_t(tensor.nbytes());
+  return double(tensor.storage().nbytes()) > 1.25 * double(tensor.nbytes());
 }
 
 const char* name_of(ReduceOp op) { return op == ReduceOp::sum ? "sum" : "max"; }

@@ -29,7 +29,6 @@ constexpr milliseconds kMoment{1};  // for a transfer that has finished or never
 // for a rank that has left: payloads use a connection other than the one whose end is seen
 constexpr milliseconds kLastBytes{2000};
 constexpr milliseconds kForever{std::chrono::hours(24 * 365)};
-constexpr milliseconds kLingerAfterAbort{2000};  // until the other ranks have read the keys
 constexpr double kStepsOfPatience = 20;
 
 constexpr int kExpectedFrames = 8;  // of each rank
@@ -68,6 +67,7 @@ ProcessWorld::ProcessWorld(const WorldOptions& options, Connections connections)
 ProcessWorld::~ProcessWorld() {
   if (std::uncaught_exceptions() > 0) abort(fmt::format("rank {} ended before its work was done", rank()));
   close_sends();
+  part_from_others();
   const bool others_meet_here = rank() == 0 && options_.store_file.empty() && !options_.store_is_kept;
   if (!ends_are_seen_) leave();
   else if (others_meet_here) host_until_others_left();
@@ -95,30 +95,7 @@ milliseconds ProcessWorld::timeout() const {
   return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000)));
 }
 
-// ---- ending ----
-
-void ProcessWorld::close_sends() {
-  MutexLock lock(mutex_);
-  closing_ = true;
-  sending_.notify_all();
-  sending_.wait_for(mutex_, timeout(),
-                    [&]() TRIREME_REQUIRES(mutex_) { return aborted_ || (sent_.empty() && !releasing_); });
-}
-
-void ProcessWorld::host_until_others_left() {
-  MutexLock lock(mutex_);
-  const auto all_left = [&]() TRIREME_REQUIRES(mutex_) {
-    for (int peer = 0; peer < size(); ++peer)
-      if (peer != rank() && !peers_[peer].gone) return false;
-    return true;
-  };
-  ending_.wait_for(mutex_, timeout(), [&]() TRIREME_REQUIRES(mutex_) { return aborted_ || all_left(); });
-  if (aborted_) ending_.wait_for(mutex_, std::min(timeout(), kLingerAfterAbort), all_left);
-}
-
-void ProcessWorld::leave() {
-  if (abort_reason().empty()) signs_->leave();
-}
+// ---- threads ----
 
 void ProcessWorld::wake_all() {
   arrived_.notify_all();
@@ -254,8 +231,8 @@ void ProcessWorld::read_frames(int from) {
       Arrival arrival = unpack_frame(expected.front().frame);
       at::Tensor frame = std::move(expected.front().frame);
       expected.pop_front();
+      if (!accept(from, std::move(arrival))) return;
       expect(std::move(frame));
-      accept(from, std::move(arrival));
     }
   } catch (const std::exception& error) {
     mark_gone(from, first_line(error));
@@ -283,10 +260,10 @@ bool ProcessWorld::wait_for_frame(int from, Transfer& transfer) {
   return done;
 }
 
-void ProcessWorld::accept(int from, Arrival arrival) {
+bool ProcessWorld::accept(int from, Arrival arrival) {
   if (arrival.header.kind == FrameKind::abort) {
     set_aborted(std::string(arrival.inline_bytes.begin(), arrival.inline_bytes.end()));
-    return;
+    return true;
   }
   if (arrival.header.kind == FrameKind::waiting) {
     {
@@ -295,38 +272,53 @@ void ProcessWorld::accept(int from, Arrival arrival) {
       peers_[from].waiting = arrival.header;
     }
     arrived_.notify_all();
-    return;
+    return true;
   }
-  if (arrival.header.kind == FrameKind::message && arrival.header.payload_tag != 0) begin_to_receive(from, arrival);
+  const DeviceScope device(options_.device);
+  const bool has_payload = arrival.header.kind == FrameKind::message && arrival.header.payload_tag != 0;
+  if (has_payload) begin_to_receive(from, arrival);
+  if (arrival.header.kind == FrameKind::leaving || arrival.header.kind == FrameKind::seen_leaving)
+    return note_leaving(from, arrival.header.kind);
   deliver(from, std::move(arrival));
+  if (has_payload && transport_->waits_for_receivers()) post_receives(from);
+  return true;
 }
 
-// Unless too much has arrived that nobody has taken.
+// Unless too much has arrived that was not taken yet; then it stays with the sender.
 void ProcessWorld::begin_to_receive(int from, Arrival& arrival) {
   const FrameHeader& h = arrival.header;
-  const DeviceScope device(options_.device);
   const c10::IntArrayRef sizes(h.sizes, h.dims), strides(h.strides, h.dims);
   const auto dtype = static_cast<at::ScalarType>(h.dtype);
-  const auto claim = [&](bool must) {
-    MutexLock lock(mutex_);
-    const bool may = must || unclaimed_bytes_ + h.bytes <= kUnclaimedBytes;
-    if (may) unclaimed_bytes_ += h.bytes;
-    return may;
-  };
   if (transport_->waits_for_receivers()) {
-    auto posted = posted_receives_[from].use(h.bytes, [&](const at::Tensor& bytes, int64_t number) {
-      return transport_->receive(bytes, from, posted_tag(number));
-    });
-    if (posted) {
-      claim(/*must=*/true);
+    if (auto posted = posted_receives_[from].use(h.bytes)) {
       arrival.tensor = posted->bytes.view(dtype).as_strided(sizes, strides);
       arrival.transfer = std::move(posted->transfer);
+      claim(arrival.tensor);
       return;
     }
   }
-  if (!claim(/*must=*/false)) return;
+  if (!has_room(h.bytes)) return;
   arrival.tensor = at::empty_strided(sizes, strides, dtype);
+  claim(arrival.tensor);
   arrival.transfer = transport_->receive(flat_view(arrival.tensor), from, h.payload_tag);
+}
+
+// After the frame was delivered: if beginning fails, because the rank has closed its connections, that frame is not
+// lost.
+void ProcessWorld::post_receives(int from) {
+  posted_receives_[from].post(has_room(2 * kPostedBytes), [&](const at::Tensor& bytes, int64_t number) {
+    return transport_->receive(bytes, from, posted_tag(number));
+  });
+}
+
+bool ProcessWorld::has_room(int64_t bytes) const {
+  MutexLock lock(mutex_);
+  return unclaimed_bytes_ + bytes <= kUnclaimedBytes;
+}
+
+void ProcessWorld::claim(const at::Tensor& tensor) {
+  MutexLock lock(mutex_);
+  unclaimed_bytes_ += int64_t(tensor.storage().nbytes());
 }
 
 void ProcessWorld::deliver(int from, Arrival arrival) {
@@ -376,7 +368,7 @@ Arrival ProcessWorld::take(int from, FrameKind kind, int64_t group, int64_t tag,
       Arrival arrival = std::move(queue->second.front());
       queue->second.pop_front();
       if (queue->second.empty()) peer.queues.erase(queue);
-      if (arrival.transfer) unclaimed_bytes_ -= arrival.header.bytes;
+      if (arrival.transfer) unclaimed_bytes_ -= int64_t(arrival.tensor.storage().nbytes());
       waited += seconds_between(start, Clock::now());
       return arrival;
     }
@@ -415,7 +407,7 @@ void ProcessWorld::say_waiting(int awaited, const FrameHeader& header, const std
   FrameHeader word = header;
   word.set_text(doing);
   for (int peer = 0; peer < size(); ++peer) {
-    if (peer == rank()) continue;
+    if (peer == rank() || has_left(peer)) continue;
     try {
       keep_until_sent({transport_->send(pack_frame(word, nullptr), peer, kFrameTag), peer, doing, /*matters=*/false});
     } catch (const std::exception& error) {
@@ -443,7 +435,7 @@ std::unique_ptr<Transfer> ProcessWorld::fetch(const Arrival& arrival, const at::
 bool ProcessWorld::wait_registered(Transfer& transfer, int peer, milliseconds limit) {
   {
     MutexLock lock(mutex_);
-    if (aborted_ || stopping_ || peers_[peer].gone) return false;
+    if (aborted_ || stopping_ || (peers_[peer].gone && !peers_[peer].left)) return false;
     waited_for_[&transfer] = peer;
   }
   bool done = false;

@@ -89,7 +89,9 @@ class ProcessWorld {
 
   struct Peer {
     std::map<Address, std::deque<Arrival>> queues;
-    std::optional<std::string> gone;    // why its connection ended
+    std::optional<std::string> gone;    // why its connection ended, or that it has left
+    bool left = false;                  // it has said that it leaves; its last payloads may still be under way
+    bool saw_leaving = false;           // it knows that this rank leaves
     Transfer* reading = nullptr;        // what its reader thread waits for
     int payloads = 0;                   // number of payloads sent to it so far without a posted receive
     Clock::time_point heard_waiting{};  // when it last reported that it waits for a rank
@@ -107,10 +109,13 @@ class ProcessWorld {
 
   void read_frames(int from);
   bool wait_for_frame(int from, Transfer& transfer);  ///< false: cancelled
-  void accept(int from, Arrival arrival);
+  bool accept(int from, Arrival arrival);             ///< false: no frame follows
   void deliver(int from, Arrival arrival);
   std::unique_ptr<Transfer> send_frame(FrameHeader& header, const at::Tensor& data, int to);
   void begin_to_receive(int from, Arrival& arrival);
+  void post_receives(int from);
+  bool has_room(int64_t bytes) const;
+  void claim(const at::Tensor& tensor);
   void mark_gone(int peer, const std::string& why);
   void keep_until_sent(Sent sent);
   void release_sent();
@@ -126,6 +131,9 @@ class ProcessWorld {
   [[noreturn]] void fail_peer(const std::string& doing, int peer, const std::string& why);
   [[noreturn]] void fail_silence(const std::string& doing, int peer);
   void close_sends();
+  void part_from_others();
+  bool note_leaving(int peer, FrameKind kind);  ///< false: no frame follows
+  bool has_left(int peer) const;
   void host_until_others_left();
   void leave();
   std::chrono::milliseconds timeout() const;
@@ -157,7 +165,7 @@ class ProcessWorld {
   std::deque<Sent> sent_ TRIREME_GUARDED_BY(mutex_);
   bool releasing_ TRIREME_GUARDED_BY(mutex_) = false;
   bool release_soon_ TRIREME_GUARDED_BY(mutex_) = false;
-  // bytes of payloads received before a call of take()
+  // bytes of the storage of payloads received before a call of take()
   int64_t unclaimed_bytes_ TRIREME_GUARDED_BY(mutex_) = 0;
   std::map<int64_t, std::string> groups_ TRIREME_GUARDED_BY(mutex_);
   std::set<int64_t> beside_ TRIREME_GUARDED_BY(mutex_);
