@@ -468,10 +468,13 @@ void ConfigTable::finish() const {
   for (size_t i = 1; i < unknown.size(); ++i) others += (i == 1 ? " (also unknown: " : ", ") + unknown[i].path;
   if (!others.empty()) others += ")";
   const std::string& path = unknown.front().path;
+  auto candidates = document_->known;
+  if (path.find('[') == path.npos)  // keys of a list's tables are not keys of the file
+    std::erase_if(candidates, [](const std::string& known) { return known.find('[') != known.npos; });
   fail_user({.where = top.where(path),
              .what = "unknown key" + others,
              .why = "nothing reads it",
-             .next = advice_on_unknown_key(path, document_->known, !document_->overridden.contains(path))});
+             .next = advice_on_unknown_key(path, candidates, !document_->overridden.contains(path))});
 }
 
 nlohmann::json ConfigTable::to_json() const {

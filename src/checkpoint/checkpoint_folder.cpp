@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiment/read_phases.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -37,6 +38,11 @@ fs::path checkpoint_folder_of(const fs::path& path) {
                .what = "no checkpoints",
                .why = fs::exists(path, ignored) ? "it is not a folder" : "there is no such folder",
                .next = "name a run's folder, or one of its checkpoints"});
+  if (fs::is_directory(path / kFirstPhase, ignored))
+    fail_user({.where = path.string(),
+               .what = "no checkpoints",
+               .why = "it is the folder of a run in phases, which has a run for each",
+               .next = fmt::format("name a phase's folder: {}", (path / kFirstPhase).string())});
   const std::vector<std::string> names = names_in(path);
   if (std::none_of(names.begin(), names.end(), [](const std::string& name) { return step_in(name).has_value(); }))
     fail_user({.where = path.string(),

@@ -324,6 +324,7 @@ int run_elastic(const LaunchOptions& options, const Experiment& experiment, cons
 
 /// Reads the experiment as far as a launch needs it. Errors (user): see run_launch.
 Experiment read_for_launch(const LaunchOptions& options) {
+  check_start(options.train);
   Experiment experiment = options.train.experiment.read();
   if (experiment.elastic && !experiment.checkpoint.wanted())
     fail_user({experiment.where("elastic"), "needs checkpoints", "the run resumes the newest one when a rank is lost",

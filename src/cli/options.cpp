@@ -53,7 +53,7 @@ Experiment ExperimentOptions::read() const {
   Experiment read = read_with_phases();
   if (!read.phases.empty() && phase == 0)
     fail_user({read.where("phase"), "the experiment has phases",
-               "only trireme train, with workers that are threads, trains one after another",
+               "only trireme train trains all of them, with workers that are threads and without --messages",
                fmt::format("choose one: --phase 1 to {}", read.phases.size())});
   return read;
 }

@@ -16,7 +16,7 @@
 #include "cli/launch_hosts.h"
 #include "cli/left_behind.h"
 #include "cli/trace_reader.h"
-#include "cli/train_phases.h"
+#include "experiment/read_phases.h"
 #include "report/earlier_run.h"
 #include "report/html.h"
 #include "report/run_json.h"

@@ -125,7 +125,8 @@ std::string closing_lines(const TrainOptions& options, const RunResult& row, con
       text += fmt::format(", {:.2g} % of its time", 100 * report.stall_seconds / seconds);
     text = wrap_lines(text + "\n", columns_of_output(STDOUT_FILENO, 0));
   }
-  const bool whole = row.status == RunStatus::ok;
+  const bool goes_on = !options.phases.empty() && row.status == RunStatus::timed_out;  // with the next phase
+  const bool whole = row.status == RunStatus::ok || goes_on;
   if (lacks_last_checkpoint(row)) text += "the checkpoint after the last step was not written\n";
   const std::optional<std::string> launched_by = environment()(kLaunchedByVariable);
   const fs::path from = report.newest_step > 0 ? run_folder : options.resume;

@@ -159,13 +159,13 @@ RunResult train_subject(const TrainOptions& options, const TrainSubject& subject
 int run_train(const TrainOptions& options, const MakeWorld& make_world) {
   interrupted_by_user();  // from now on Ctrl-C leaves a readable folder
   const BackendKind* backend = look_up_backend(options.backend);
+  check_start(options);
   if (!make_world)
     if (const std::optional<int> code = train_as_process(options, backend)) return *code;
   check_threads_can(options, backend);
   if (!options.measure.empty())
     fail_user({"--measure", options.measure, "is for the processes that a comparison launches", "leave it out"});
   check_target("--json", options.json);
-  check_start(options);
   if (options.experiment.phase == 0 && !make_world && !options.messages)
     if (const Experiment all = options.experiment.read_with_phases(); !all.phases.empty())
       return run_phases(options, all);

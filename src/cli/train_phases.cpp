@@ -21,8 +21,10 @@
 #include "cli/train_checkpoints.h"
 #include "cli/train_folder.h"
 #include "experiment/batches.h"
+#include "experiment/read_phases.h"
 #include "experiment/run_device.h"
 #include "plan/strategies.h"
+#include "program/graph.h"
 #include "report/run_folder.h"
 #include "report/run_json.h"
 #include "trireme/error.h"
@@ -48,24 +50,50 @@ int attempts(const fs::path& folder, int phase) {
 std::optional<RunResult> finished_row(const fs::path& run) {
   const fs::path file = run / "run.json";
   if (!fs::exists(file)) return std::nullopt;
-  const nlohmann::json content = read_json_file(file);
-  if (content.value("status", "") != "finished") return std::nullopt;
-  const ExperimentResult result = from_json(content, file.string());
-  const bool ended = result.rows.size() == 1 && (result.rows.front().status == RunStatus::ok ||
-                                                 result.rows.front().status == RunStatus::timed_out);
-  return ended ? std::optional(result.rows.front()) : std::nullopt;
+  try {
+    const nlohmann::json content = read_json_file(file);
+    if (content.value("status", "") != "finished") return std::nullopt;
+    const ExperimentResult result = from_json(content, file.string());
+    const bool ended = result.rows.size() == 1 && (result.rows.front().status == RunStatus::ok ||
+                                                   result.rows.front().status == RunStatus::timed_out);
+    return ended ? std::optional(result.rows.front()) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;  // the run was killed while it wrote the file
+  }
 }
 
-bool has_checkpoint(const fs::path& run) {
-  return fs::is_directory(run / kCheckpointFolder) && !find_checkpoints(run / kCheckpointFolder).empty();
+/// The newest checkpoint that is complete, as far as names and sizes show; nullopt: there is none.
+std::optional<FoundCheckpoint> newest_checkpoint(const fs::path& run) {
+  if (!fs::is_directory(run / kCheckpointFolder)) return std::nullopt;
+  const std::vector<FoundCheckpoint> found = find_checkpoints(run / kCheckpointFolder);
+  for (auto entry = found.rbegin(); entry != found.rend(); ++entry)
+    if (entry->index) return *entry;
+  return std::nullopt;
+}
+
+/// The row of a run that was killed after its last step, before it wrote its result; nullopt: steps are left.
+std::optional<RunResult> row_of_last_checkpoint(const fs::path& run, int64_t steps) {
+  const std::optional<FoundCheckpoint> newest = newest_checkpoint(run);
+  if (!newest || steps == 0 || newest->step < steps) return std::nullopt;
+  const CheckpointIndex& index = *newest->index;
+  RunResult row;
+  row.plan = index.plan;
+  row.curve.push_back({index.step, index.samples, index.seconds, index.loss});
+  if (!index.metrics.empty()) row.test = EvaluationPoint{.metrics = index.metrics};
+  return row;
 }
 
 /// Creates the folder of all phases, or opens that of the run to resume.
 fs::path folder_of(const TrainOptions& options, const Experiment& experiment) {
   if (!options.resume.empty()) {
+    if (options.experiment.out)
+      fail_user(
+          {"--out", options.experiment.out->string(), "a run in phases is resumed in its own folder", "leave it out"});
+    const bool is_phase = fs::is_directory(fs::absolute(options.resume).lexically_normal().parent_path() / kFirstPhase);
     if (!fs::is_directory(options.resume / kFirstPhase))
       fail_user({"--resume", options.resume.string(), "is not the folder of a run in phases: it has no phase-1",
-                 "name the run's folder; to resume a single phase add --phase"});
+                 is_phase ? "name the folder that it is in; to resume this phase alone add --phase"
+                          : "name the run's folder; to resume a single phase add --phase"});
     return options.resume;
   }
   fs::path folder = options.experiment.out.value_or(default_run_path(experiment.name, utc_now()));
@@ -86,9 +114,19 @@ struct PhaseResult {
   RunResult row;
 };
 
-std::string changes_in_words(const PhaseSpec& phase) { return join(phase.changes); }
+/// The phase's changes that no flag replaces.
+std::vector<std::string> changes_of(const TrainOptions& options, const PhaseSpec& phase) {
+  const auto key_of = [](const std::string& assignment) { return assignment.substr(0, assignment.find('=')); };
+  std::vector<std::string> changes = phase.changes;
+  std::erase_if(changes, [&](const std::string& change) {
+    if (options.experiment.steps && key_of(change) == "length") return true;
+    return std::any_of(options.experiment.set.begin(), options.experiment.set.end(),
+                       [&](const std::string& flag) { return key_of(flag) == key_of(change); });
+  });
+  return changes;
+}
 
-std::vector<std::string> table_row(const PhaseResult& result, const PhaseSpec& spec) {
+std::vector<std::string> table_row(const PhaseResult& result, const std::vector<std::string>& changes) {
   const RunResult& row = result.row;
   const bool stepped = !row.curve.empty();
   std::string metric;
@@ -102,34 +140,66 @@ std::vector<std::string> table_row(const PhaseResult& result, const PhaseSpec& s
           row.samples_per_second ? fmt::format("{:.4g}", *row.samples_per_second) : "",
           stepped ? format_seconds(row.curve.back().seconds) : "",
           metric,
-          changes_in_words(spec)};
+          join(changes)};
 }
 
-nlohmann::json to_json(const PhaseResult& result, const PhaseSpec& spec) {
+nlohmann::json to_json(const PhaseResult& result, const std::vector<std::string>& changes) {
   const RunResult& row = result.row;
   nlohmann::json metrics = nlohmann::json::object();
   if (row.test)
     for (const Metric& metric : row.test->metrics) metrics[metric.name] = json_number(metric.value);
   return {{"phase", result.phase},
           {"folder", result.folder.filename().string()},
-          {"changes", spec.changes},
+          {"changes", changes},
           {"plan", row.plan},
           {"steps", row.curve.empty() ? 0 : row.curve.back().step},
           {"seconds", row.curve.empty() ? 0 : row.curve.back().seconds},
           {"metrics", metrics}};
 }
 
-void show(const fs::path& folder, const Experiment& experiment, const std::vector<PhaseResult>& results) {
-  std::vector<std::vector<std::string>> rows;
+constexpr const char* kPhasesFile = "phases.json";
+
+/// Writes what is known of the phases so far.
+void write_phases(const fs::path& folder, const TrainOptions& options, const Experiment& experiment,
+                  const std::vector<PhaseResult>& results) {
   nlohmann::json phases = nlohmann::json::array();
   double seconds = 0;
   for (const PhaseResult& result : results) {
-    const PhaseSpec& spec = experiment.phases[size_t(result.phase) - 1];
-    rows.push_back(table_row(result, spec));
-    phases.push_back(to_json(result, spec));
+    phases.push_back(to_json(result, changes_of(options, experiment.phases[size_t(result.phase) - 1])));
     if (!result.row.curve.empty()) seconds += result.row.curve.back().seconds;
   }
-  write_json_file(folder / "phases.json", {{"experiment", experiment.name}, {"seconds", seconds}, {"phases", phases}});
+  write_json_file(folder / kPhasesFile,
+                  {{"experiment", experiment.name}, {"seconds", seconds}, {"phases", std::move(phases)}});
+}
+
+/// Refuses to go on with another experiment: finished phases would not be what it says. Errors (user).
+void check_same(const fs::path& folder, const TrainOptions& options, const Experiment& experiment) {
+  if (!fs::exists(folder / kPhasesFile)) return;
+  const nlohmann::json written = read_json_file(folder / kPhasesFile);
+  const auto refuse = [&](const std::string& where, const std::string& was, const std::string& is) {
+    fail_user({(folder / kPhasesFile).string(), fmt::format("{} was trained with {}", where, was),
+               fmt::format("the experiment has {}", is), "resume the same experiment, or begin a new run"});
+  };
+  if (written.value("experiment", experiment.name) != experiment.name)
+    refuse("it", "experiment " + written.value("experiment", ""), experiment.name);
+  for (const nlohmann::json& phase : written.value("phases", nlohmann::json::array())) {
+    const auto number = phase.value("phase", size_t(0));
+    const auto was = phase.value("changes", std::vector<std::string>());
+    if (number < 1 || number > experiment.phases.size())
+      refuse(fmt::format("phase {}", number), join(was), fmt::format("{} phases", experiment.phases.size()));
+    const std::vector<std::string> is = changes_of(options, experiment.phases[number - 1]);
+    if (was != is) refuse(fmt::format("phase {}", number), join(was), join(is));
+  }
+}
+
+void show(const fs::path& folder, const TrainOptions& options, const Experiment& experiment,
+          const std::vector<PhaseResult>& results) {
+  std::vector<std::vector<std::string>> rows;
+  double seconds = 0;
+  for (const PhaseResult& result : results) {
+    rows.push_back(table_row(result, changes_of(options, experiment.phases[size_t(result.phase) - 1])));
+    if (!result.row.curve.empty()) seconds += result.row.curve.back().seconds;
+  }
   std::cout << "\n"
             << text_table({"phase", "plan", "steps", "ms/step", "samples/s", "time", "test", "changes"}, rows,
                           {2, 3, 4, 5})
@@ -157,9 +227,23 @@ std::vector<std::string> tensors_of(const Model& model) {
   return tensors;
 }
 
-/// Checks before anything is trained what would otherwise end the run after the first phases. Errors (user).
-void check_phases(const TrainOptions& options, const Experiment& experiment) {
+void check_frozen(const std::string& where, const RunSpec& experiment, const Model& model) {
+  const std::vector<ParameterSpec> parameters = model.parameters();
+  for (const std::string& pattern : experiment.frozen) {
+    const bool known = std::any_of(parameters.begin(), parameters.end(),
+                                   [&](const ParameterSpec& spec) { return freezes(pattern, spec.name); });
+    if (!known)
+      fail_user({where, fmt::format("frozen \"{}\"", pattern), "the model has no such parameter",
+                 "use a name that `trireme verify` lists"});
+  }
+}
+
+/// Checks before anything is trained what would otherwise end the run after the first phases. Returns the steps of each
+/// phase; 0: not known. Errors (user).
+std::vector<int64_t> check_phases(const TrainOptions& options, const Experiment& experiment) {
   std::vector<std::string> first;
+  std::vector<int64_t> steps;
+  Precision precision = experiment.precision;
   for (size_t k = 0; k < experiment.phases.size(); ++k) {
     const std::string where = fmt::format("phase {}", k + 1), plan = plan_of(options, experiment.phases[k]);
     check_plan_name(plan, where);
@@ -168,6 +252,16 @@ void check_phases(const TrainOptions& options, const Experiment& experiment) {
     TrainSubject subject = open_subject(RunSpec{experiment_of(options, int(k) + 1).read()});
     check_device(subject.experiment);
     check_batch(subject.experiment, subject.data);
+    check_frozen(where, subject.experiment, subject.model);
+    if (k == 0) precision = subject.experiment.precision;
+    if ((precision == Precision::fp64) != (subject.experiment.precision == Precision::fp64))
+      fail_user({where, fmt::format("precision = {}", name_of(subject.experiment.precision)),
+                 fmt::format("phase 1 has {}: weights have one width in all phases", name_of(precision)),
+                 "use fp32 and bf16, or fp64 in all"});
+    steps.push_back(is_update_policy(plan)
+                        ? 0
+                        : steps_of(subject.experiment.length,
+                                   Batches(subject.experiment, subject.data).sampler().steps_per_epoch()));
     const std::vector<std::string> tensors = tensors_of(subject.model);
     if (k == 0) first = tensors;
     const auto [mine, of_first] = std::mismatch(tensors.begin(), tensors.end(), first.begin(), first.end());
@@ -178,6 +272,7 @@ void check_phases(const TrainOptions& options, const Experiment& experiment) {
       check_shapes(subject.experiment, subject.model, subject.data,
                    choose_plan(plan, options.experiment.devices, subject.experiment, subject.model));
   }
+  return steps;
 }
 
 /// The options of the phase's run, and the state with which it begins.
@@ -193,9 +288,19 @@ TrainOptions options_of_phase(const TrainOptions& options, const Experiment& exp
   one.resume.clear();
   if (phase > 1) one.start_from = before;
   for (int a = attempted; a > 0 && one.resume.empty(); --a)
-    if (has_checkpoint(attempt_folder(folder, phase, a))) one.resume = attempt_folder(folder, phase, a);
+    if (newest_checkpoint(attempt_folder(folder, phase, a))) one.resume = attempt_folder(folder, phase, a);
   if (!one.resume.empty()) one.start_from.clear();
   return one;
+}
+
+/// The result of the newest attempt of the phase, if that was trained to its end.
+std::optional<PhaseResult> earlier_result(const fs::path& folder, int phase, int64_t steps) {
+  const int attempted = attempts(folder, phase);
+  if (attempted == 0) return std::nullopt;
+  const fs::path newest = attempt_folder(folder, phase, attempted);
+  std::optional<RunResult> row = finished_row(newest);
+  if (!row) row = row_of_last_checkpoint(newest, steps);
+  return row ? std::optional(PhaseResult{phase, newest, std::move(*row)}) : std::nullopt;
 }
 
 }  // namespace
@@ -205,27 +310,28 @@ int run_phases(const TrainOptions& options, const Experiment& experiment) {
     fail_user(
         {"--json", options.json, "a run in phases has a run.json for each", "leave it out, and read phases.json"});
   const int count = int(experiment.phases.size());
-  check_phases(options, experiment);
+  const std::vector<int64_t> steps = check_phases(options, experiment);
   const fs::path folder = folder_of(options, experiment);
+  check_same(folder, options, experiment);
   std::vector<PhaseResult> results;
   for (int phase = 1; phase <= count; ++phase) {
-    const int attempted = attempts(folder, phase);
-    const fs::path before = results.empty() ? fs::path() : results.back().folder;
-    if (attempted > 0)
-      if (const auto row = finished_row(attempt_folder(folder, phase, attempted))) {
-        results.push_back({phase, attempt_folder(folder, phase, attempted), *row});
-        continue;
-      }
-    std::cout << fmt::format("{}phase {} of {}: {}\n", phase > 1 ? "\n" : "", phase, count,
-                             changes_in_words(experiment.phases[size_t(phase) - 1]))
-              << std::flush;
-    const TrainOptions one = options_of_phase(options, experiment, phase, folder, before);
-    if (const int code = run_train(one); code != 0) return code;
-    const auto row = finished_row(*one.experiment.out);
-    check_internal(row.has_value(), "a phase that ended well has a row");
-    results.push_back({phase, *one.experiment.out, *row});
+    std::string line = fmt::format("{}phase {} of {}: {}", phase > 1 ? "\n" : "", phase, count,
+                                   join(changes_of(options, experiment.phases[size_t(phase) - 1])));
+    if (auto earlier = earlier_result(folder, phase, steps[size_t(phase) - 1])) {
+      std::cout << fmt::format("{}\nwas trained: {}\n", line, earlier->folder.string());
+      results.push_back(std::move(*earlier));
+    } else {
+      std::cout << line << "\n" << std::flush;
+      const TrainOptions one =
+          options_of_phase(options, experiment, phase, folder, results.empty() ? fs::path() : results.back().folder);
+      if (const int code = run_train(one); code != 0) return code;
+      const auto row = finished_row(*one.experiment.out);
+      check_internal(row.has_value(), "a phase that ended well has a row");
+      results.push_back({phase, *one.experiment.out, *row});
+    }
+    write_phases(folder, options, experiment, results);
   }
-  show(folder, experiment, results);
+  show(folder, options, experiment, results);
   return 0;
 }
 

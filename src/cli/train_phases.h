@@ -7,8 +7,6 @@
 
 namespace trireme {
 
-inline constexpr const char* kFirstPhase = "phase-1";  ///< folder of the first phase's run, in that of all phases
-
 /// Trains all phases of `experiment`, which was read without choosing one, in folders phase-1, phase-2 and so on of the
 /// run's folder, and returns the exit code. With options.resume, the folder of such a run, it goes on with the phase
 /// that was not finished. Errors (user): those of run_train; a folder that is there, or is not of such a run.

@@ -85,8 +85,7 @@ void change_to_phase(int phase, const std::vector<PhaseSpec>& phases, ConfigTabl
 void complete_phase(Experiment& experiment) {
   if (experiment.phase == 0) return;
   experiment.seed += uint64_t(experiment.phase) - 1;
-  const bool is_last = experiment.phase == int(experiment.phases.size());
-  if (is_last || experiment.checkpoint.wanted()) return;
+  if (experiment.checkpoint.wanted()) return;
   experiment.checkpoint.every = experiment.length;
   experiment.checkpoint.keep = 1;
   experiment.checkpoint.where = experiment.where("phase");

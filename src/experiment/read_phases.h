@@ -8,6 +8,8 @@
 
 namespace trireme {
 
+inline constexpr const char* kFirstPhase = "phase-1";  ///< folder of the first phase's run, in that of all phases
+
 /// Reads the [[phase]] tables, none if there are none. Errors (user): a phase without a length; a key that cannot
 /// change between phases.
 std::vector<PhaseSpec> read_phases(const ConfigTable& file);
@@ -15,8 +17,8 @@ std::vector<PhaseSpec> read_phases(const ConfigTable& file);
 /// Overrides the file's keys with the changes of the phase (from 1). Errors (user): there is no such phase.
 void change_to_phase(int phase, const std::vector<PhaseSpec>& phases, ConfigTable& file);
 
-/// Completes the experiment of a phase: it has a seed of its own, so that its samples come in another order, and all
-/// but the last write a checkpoint when they end, with which the next phase begins.
+/// Completes the experiment of a phase: it has a seed of its own, so that its samples come in another order, and writes
+/// a checkpoint when it ends or is interrupted, with which the next phase begins.
 void complete_phase(Experiment& experiment);
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 """Training in phases, and runs that begin with the state of another."""
 import json
 import os
+import shutil
 import signal
 
 from support import CliTest, stop, wait_until
@@ -59,7 +60,32 @@ class Phases(CliTest):
         phases = self.json("a", "phases.json")["phases"]
         self.assertEqual([phase["steps"] for phase in phases], [32, 8, 5])
         self.assertEqual(phases[1]["changes"], ['frozen=["fc1.*"]', 'length="1 epochs"'])
-        self.assertFalse(os.path.exists(self.path("a", "phase-3", "checkpoints")), "no phase begins with the last one's state")
+        self.trireme("train", "e.toml", "--start-from", os.path.join("a", "phase-3"), "--steps", "2", "--out", "b")
+        self.refused("train", "e.toml", "--start-from", "a", says=["run in phases", "a/phase-1"])
+        self.refused("report", "a", data=False, says=["has a run for each phase", "a/phase-1"])
+        out, _ = self.trireme("train", "p.toml", "--resume", "a")
+        self.assertEqual(out.count("was trained: a/phase-"), 3)
+        self.experiment("other.toml", PHASES.replace("2 epochs", "3 epochs"))
+        self.refused("train", "other.toml", "--resume", "a", says=["phases.json", "phase 1 was trained with", "3 epochs"])
+        self.refused("train", "p.toml", "--resume", "a", "--out", "c", says=["--out", "its own folder"])
+
+    def test_flags_replace_changes(self):
+        self.trireme("train", "p.toml", "--set", "batch=64", "--steps", "2", "--out", "a")
+        self.assertEqual([phase["changes"] for phase in self.json("a", "phases.json")["phases"]],
+                         [[], ['frozen=["fc1.*"]'], ["optimizer.learning_rate=0.01"]])
+
+    def test_killed_before_its_result_was_written(self):
+        self.trireme("train", "p.toml", "--out", "a")
+        run = self.json("a", "phase-2", "run.json")
+        run.update(status="running", rows=[])
+        with open(self.path("a", "phase-2", "run.json"), "w", encoding="utf-8") as file:
+            json.dump(run, file)
+        os.remove(self.path("a", "phases.json"))
+        shutil.rmtree(self.path("a", "phase-3"))
+        out, _ = self.trireme("train", "p.toml", "--resume", "a")
+        self.assertIn("was trained: a/phase-2", out)
+        self.assertIn("begins with the state after step 8 of a/phase-2", out)
+        self.assertEqual([phase["steps"] for phase in self.json("a", "phases.json")["phases"]], [32, 8, 5])
 
     def test_a_phase_alone(self):
         self.trireme("train", "p.toml", "--phase", "1", "--out", "one")
@@ -93,7 +119,7 @@ class Phases(CliTest):
         with open(self.path("long.toml"), "w", encoding="utf-8") as file:
             file.write(text.replace('"100000 epochs"', f'"{last + 3} steps"'))
         out, _ = self.trireme("train", "long.toml", "--resume", "a")
-        self.assertNotIn("phase 1 of 3", out)
+        self.assertIn("was trained: a/phase-1", out)
         self.assertIn(f"resumes after step {last}", out)
         self.assertEqual([point["step"] for point in self.row("a", "phase-2.2")["curve"]], [last + 1, last + 2, last + 3])
         self.assertEqual(self.row("a", "phase-3")["curve"][-1]["step"], 5)
@@ -112,8 +138,18 @@ class Phases(CliTest):
         self.refused("launch", "-n", "2", "train", "p.toml", says=["has phases", "--phase 1 to 3"])
         self.refused("train", "p.toml", "--resume", ".", says=["--resume", "it has no phase-1"])
         self.refused("train", "p.toml", "--json", "x.json", says=["--json", "phases.json"])
-        self.refused("train", "e.toml", "--resume", "a", "--start-from", "b", says=["--start-from", "leave one"])
+        for words in (("train", "e.toml"), ("launch", "-n", "2", "train", "e.toml")):
+            self.refused(*words, "--resume", "a", "--start-from", "b", says=["--start-from", "leave one"])
         self.refused("train", "e.toml", "--start-from", "nowhere", says=["nowhere"])
+        for plan, says in (("local-sgd", ["phase 2", "update policy"]), ("1f1bb", ["phase 2", "1f1b"])):
+            self.experiment("wrong.toml", PHASES.replace('plan = "tensor"', f'plan = "{plan}"'))
+            self.refused("train", "wrong.toml", "--out", "w", says=says)
+        self.experiment("wrong.toml", PHASES.replace("fc1.*", "nothing.*"))
+        self.refused("train", "wrong.toml", "--out", "w", says=["phase 2", "nothing.*", "no such parameter"])
+        self.experiment("wrong.toml", PHASES.replace('plan = "tensor"', 'precision = "fp64"'))
+        self.refused("train", "wrong.toml", "--out", "w", says=["phase 2", "precision = fp64", "phase 1 has fp32"])
+        self.experiment("wrong.toml", PHASES.replace("learning_rate", "learnin_rate"))
+        self.refused("train", "wrong.toml", "--out", "w", says=['did you mean "optimizer.learning_rate"'])
         for change, says in (("batch = 16", ["phase[0].batc", "plan, length, batch"]), ('length = "2 epochs"', ["phase[0].length", "is missing"])):
             self.experiment("wrong.toml", PHASES.replace(change, change.replace("batch", "batc") if "batch" in change else ""))
             self.refused("train", "wrong.toml", says=says)
