@@ -15,6 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kWatchInterval{200};
+constexpr milliseconds kLastPart{5000};
 
 constexpr const char* kMatchingCalls =
     "all ranks of a group must make the same calls in the same order, with tensors that fit together";
@@ -89,7 +90,9 @@ void ProcessWorld::require_there(const std::vector<int>& ranks, const std::strin
     std::optional<std::string> gone;
     {
       const MutexLock lock(mutex_);
-      gone = peers_[size_t(peer)].gone;
+      const Peer& of = peers_[size_t(peer)];
+      // A rank that has just left has done its part of what this rank still does.
+      if (!of.left || Clock::now() > of.left_at + kLastPart) gone = of.gone;
     }
     if (gone) fail_peer(doing, peer, *gone);
   }

@@ -74,8 +74,12 @@ bool ProcessWorld::note_leaving(int peer, FrameKind kind) {
   {
     MutexLock lock(mutex_);
     Peer& noted = peers_[peer];
-    if (kind == FrameKind::seen_leaving) noted.saw_leaving = true;
-    else noted.left = true;
+    if (kind == FrameKind::seen_leaving) {
+      noted.saw_leaving = true;
+    } else {
+      noted.left = true;
+      noted.left_at = Clock::now();
+    }
     if (noted.left && !noted.gone) noted.gone = kHasLeft;
   }
   wake_all();

@@ -89,8 +89,9 @@ class ProcessWorld {
 
   struct Peer {
     std::map<Address, std::deque<Arrival>> queues;
-    std::optional<std::string> gone;    // why its connection ended, or that it has left
-    bool left = false;                  // it has said that it leaves; its last payloads may still be under way
+    std::optional<std::string> gone;  // why its connection ended, or that it has left
+    bool left = false;                // it has said that it leaves; its last payloads may still be under way
+    Clock::time_point left_at{};
     bool saw_leaving = false;           // it knows that this rank leaves
     Transfer* reading = nullptr;        // what its reader thread waits for
     int payloads = 0;                   // number of payloads sent to it so far without a posted receive
