@@ -1,5 +1,7 @@
 #include "checkpoint/checkpoint_folder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 

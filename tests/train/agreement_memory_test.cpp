@@ -1,6 +1,7 @@
 // Compares the predicted memory of replicas under update policies with that of runs.
 #include "forecast/cost_source.h"
 #include "forecast/predict.h"
+#include "plan/cluster_file.h"
 #include "replica_training.h"
 
 namespace trireme::test_support {
