@@ -7,20 +7,7 @@
 namespace trireme::test_support {
 namespace {
 
-class AgreementMemoryOfRuns : public Replicas, public ::testing::WithParamInterface<const char*> {
- protected:
-  static Cluster cluster_of(int devices) {
-    DeviceKind kind;
-    kind.name = "slow";
-    kind.speeds["fp64"] = {.peak_flops = 1e9, .greatest_efficiency = 1, .half_work = 1};
-    kind.memory_bandwidth = 1e9;
-    Cluster cluster;
-    cluster.kinds = {kind};
-    cluster.nodes = {ClusterNode{.link = {.bandwidth = 1e8, .latency = 1e-5}}};
-    cluster.devices.assign(size_t(devices), Device{.kind = 0});
-    return cluster;
-  }
-};
+class AgreementMemoryOfRuns : public Replicas, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(AgreementMemoryOfRuns, IsPredicted) {
   if (device_under_test() != "cpu") GTEST_SKIP() << "a GPU's memory has workspaces too; the strict device counts none";
@@ -30,7 +17,7 @@ TEST_P(AgreementMemoryOfRuns, IsPredicted) {
   ASSERT_EQ(measured.row.status, RunStatus::ok) << measured.row.reason;
   const Plan plan = plan_with_agreement(GetParam(), experiment, model, kReplicas);
   const CostSource source =
-      described_source(experiment, model, cluster_of(kReplicas), device_numbers(0, plan.workers()));
+      described_source(experiment, model, slow_cluster(kReplicas), device_numbers(0, plan.workers()));
   const RunResult predicted = predict(experiment, model, plan, source);
   int64_t most = 0;
   for (const MemoryUse& use : measured.row.memory) most = std::max(most, use.peak);

@@ -162,14 +162,7 @@ TEST_F(DividedReplicas, ArePredictedWithTheMemoryOfTheirPlan) {
   if (device_under_test() != "cpu") GTEST_SKIP() << "a GPU's memory has workspaces too; the strict device counts none";
   use(kAdam);
   const Model model = build_model(experiment, data);
-  DeviceKind kind;
-  kind.name = "slow";
-  kind.speeds["fp64"] = {.peak_flops = 1e9, .greatest_efficiency = 1, .half_work = 1};
-  kind.memory_bandwidth = 1e9;
-  Cluster cluster;
-  cluster.kinds = {kind};
-  cluster.nodes = {ClusterNode{.link = {.bandwidth = 1e8, .latency = 1e-5}}};
-  cluster.devices.assign(4, Device{.kind = 0});
+  const Cluster cluster = slow_cluster(4);
   for (const std::string level : kLevels) {
     SCOPED_TRACE(level);
     const std::string inner = "data=2,sharding=" + level;

@@ -11,6 +11,7 @@
 #include "support/device_under_test.h"
 #include "tiny_training.h"
 #include "train/trainer.h"
+#include "trireme/cluster.h"
 
 namespace trireme::test_support {
 
@@ -35,6 +36,19 @@ inline double largest_difference(const TensorMap& a, const TensorMap& b) {
   double largest = 0;
   for (const auto& [name, tensor] : a) largest = std::max(largest, (tensor - b.at(name)).abs().max().item<double>());
   return largest;
+}
+
+/// Described devices for predictions of memory, which do not depend on their speed.
+inline Cluster slow_cluster(int devices) {
+  DeviceKind kind;
+  kind.name = "slow";
+  kind.speeds["fp64"] = {.peak_flops = 1e9, .greatest_efficiency = 1, .half_work = 1};
+  kind.memory_bandwidth = 1e9;
+  Cluster cluster;
+  cluster.kinds = {kind};
+  cluster.nodes = {ClusterNode{.link = {.bandwidth = 1e8, .latency = 1e-5}}};
+  cluster.devices.assign(size_t(devices), Device{.kind = 0});
+  return cluster;
 }
 
 class Replicas : public TinyTraining {
