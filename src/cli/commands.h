@@ -25,11 +25,11 @@ struct TrainOptions {
   ExperimentOptions experiment;
   CostSourceOptions prediction;  ///< used by a planner's plan
   std::string plan = usual_strategy();
-  bool names_plan = false;       ///< --plan was given
-  std::filesystem::path resume;  ///< a run's folder or a checkpoint to resume; empty: begin a new run
+  bool names_plan = false;           ///< --plan was given
+  std::filesystem::path resume;      ///< a run's folder or a checkpoint to resume; empty: begin a new run
   std::filesystem::path start_from;  ///< a run's folder or a checkpoint with whose state a new run begins; empty: none
-  std::string json;              ///< file to which the content of run.json is also written; empty: none
-  std::string backend;           ///< one of backend_choices(); empty: threads, or the usual backend of processes
+  std::string json;                  ///< file to which the content of run.json is also written; empty: none
+  std::string backend;               ///< one of backend_choices(); empty: threads, or the usual backend of processes
   std::string measure;    ///< for a comparison: "machines", or "step" of the plan, between processes; empty: train
   bool messages = false;  ///< write JSON lines for a parent process instead of a progress bar
   bool details = false;   ///< print all tables
