@@ -168,9 +168,9 @@ class Hub {
   virtual double total(double number, std::span<const int> members = {}) = 0;
   void barrier(std::span<const int> members = {}) { total(0, members); }
 
-  // -- collectives of all replicas that run in the background; any number at once, begun in the same order by all
+  // -- collectives of all replicas that run in the background; any number at once, begun in the same order by all. The
+  // hub takes the tensors: the caller must not use their memory from now on.
 
-  // The hub takes the tensors: no one else may use their memory from now on.
   virtual std::unique_ptr<Pending> begin_average(std::vector<at::Tensor> tensors) = 0;
   /// The tensors' shapes may differ between replicas.
   virtual std::unique_ptr<Pending> begin_gather(at::Tensor tensor) = 0;

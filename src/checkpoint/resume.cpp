@@ -56,7 +56,7 @@ std::string damage_of(const FoundCheckpoint& found) {
 }
 
 /// Returns the newest checkpoint that can be read. Newer ones that cannot be read are listed in `notices`.
-Resumption newest(const fs::path& folder, const Model& model, ModelMatch match = ModelMatch::all) {
+Resumption newest(const fs::path& folder, const Model& model, ModelMatch match) {
   std::vector<std::string> damaged;
   const std::vector<FoundCheckpoint> found = find_checkpoints(folder);
   for (auto entry = found.rbegin(); entry != found.rend(); ++entry) {
@@ -82,6 +82,17 @@ Resumption newest(const fs::path& folder, const Model& model, ModelMatch match =
              .next = "start a new run, without --resume"});
 }
 
+/// Returns the checkpoint at `path`, or the newest one in a folder.
+Resumption open_checkpoint(const fs::path& path, const Model& model, ModelMatch match) {
+  return is_checkpoint(path) ? Resumption{.checkpoint = read_checkpoint(path, model, match), .path = path}
+                             : newest(checkpoint_folder_of(path), model, match);
+}
+
+/// The numbers of weights and of the optimizer's state.
+const char* numbers_of(const Experiment& experiment) {
+  return experiment.precision == Precision::fp64 ? "float64" : "float32";
+}
+
 }  // namespace
 
 std::map<std::string, std::string> curve_settings(const RunSpec& e, const Model& model, const TaskData& data,
@@ -92,7 +103,7 @@ std::map<std::string, std::string> curve_settings(const RunSpec& e, const Model&
                                               {"model", model.name()},
                                               {"label_smoothing", fmt::format("{}", e.label_smoothing)},
                                               {"precision", name_of(e.precision)},
-                                              {"numbers", e.precision == Precision::fp64 ? "float64" : "float32"},
+                                              {"numbers", numbers_of(e)},
                                               {"batch_norm", name_of(e.batch_norm)},
                                               {"frozen", join(frozen_of(e))},
                                               {"clip_norm", fmt::format("{}", e.clip_norm)},
@@ -125,8 +136,7 @@ std::map<std::string, std::string> curve_settings(const RunSpec& e, const Model&
 
 Resumption open_resumption(const fs::path& path, const RunSpec& experiment, const Model& model, const TaskData& data,
                            std::optional<int64_t> length) {
-  Resumption resumption = is_checkpoint(path) ? Resumption{.checkpoint = read_checkpoint(path, model), .path = path}
-                                              : newest(checkpoint_folder_of(path), model);
+  Resumption resumption = open_checkpoint(path, model, ModelMatch::all);
   const CheckpointIndex& index = resumption.checkpoint.index;
   const int64_t steps =
       length ? *length : steps_of(experiment.length, Batches(experiment, data).sampler().steps_per_epoch());
@@ -151,11 +161,6 @@ Resumption open_resumption(const fs::path& path, const RunSpec& experiment, cons
 
 namespace {
 
-bool is_frozen(const std::string& parameter, const std::vector<std::string>& frozen) {
-  return std::any_of(frozen.begin(), frozen.end(),
-                     [&](const std::string& pattern) { return freezes(pattern, parameter); });
-}
-
 /// The first parameter that the experiment trains and whose optimizer state is not in the checkpoint; "": there is
 /// none.
 std::string without_state(const Checkpoint& checkpoint, const RunSpec& experiment, const Model& model) {
@@ -164,7 +169,7 @@ std::string without_state(const Checkpoint& checkpoint, const RunSpec& experimen
   for (const ParameterSpec& parameter : model.parameters()) {
     const auto state = checkpoint.state.optimizer.find(parameter.name);
     const size_t tensors = state == checkpoint.state.optimizer.end() ? 0 : state->second.size();
-    if (tensors != count && !is_frozen(parameter.name, frozen)) return parameter.name;
+    if (tensors != count && !freezes(frozen, parameter.name)) return parameter.name;
   }
   return "";
 }
@@ -185,12 +190,10 @@ std::string why_no_optimizer_state(const Checkpoint& checkpoint, const RunSpec& 
 }  // namespace
 
 Resumption open_start(const fs::path& path, const RunSpec& experiment, const Model& model) {
-  Resumption start = is_checkpoint(path)
-                         ? Resumption{.checkpoint = read_checkpoint(path, model, ModelMatch::tensors), .path = path}
-                         : newest(checkpoint_folder_of(path), model, ModelMatch::tensors);
+  Resumption start = open_checkpoint(path, model, ModelMatch::tensors);
   CheckpointIndex& index = start.checkpoint.index;
   TrainingState& state = start.checkpoint.state;
-  const std::string numbers = experiment.precision == Precision::fp64 ? "float64" : "float32";
+  const std::string numbers = numbers_of(experiment);
   if (const auto written = index.settings.find("numbers");
       written != index.settings.end() && written->second != numbers)
     fail_setting(start.path, "numbers", written->second, numbers);
@@ -203,7 +206,7 @@ Resumption open_start(const fs::path& path, const RunSpec& experiment, const Mod
     state.updates = 0;
   }
   const std::vector<std::string> frozen = frozen_of(experiment);
-  std::erase_if(state.optimizer, [&](const auto& entry) { return is_frozen(entry.first, frozen); });
+  std::erase_if(state.optimizer, [&](const auto& entry) { return freezes(frozen, entry.first); });
   state.carried.clear();
   state.agreement.clear();
   state.agreement_texts.clear();

@@ -28,6 +28,7 @@
 #include "cli/left_behind.h"
 #include "cli/rank_group.h"
 #include "cli/train_checkpoints.h"
+#include "cli/train_folder.h"
 #include "cli/train_process.h"
 #include "cli/virtual_machines.h"
 #include "comm/backend_list.h"
@@ -118,19 +119,6 @@ std::string address_for(const LaunchOptions& options, const std::vector<LaunchHo
     fail_user({"--hosts", first, "other hosts cannot reach this machine by that name",
                "choose the network with --interface, or write its address first"});
   return without_user(first);
-}
-
-/// Creates a new folder for the run, and chooses its name like `trireme train`.
-std::filesystem::path free_run_path(const std::string& experiment) {
-  const std::filesystem::path wanted = default_run_path(experiment, utc_now());
-  std::filesystem::path path = wanted;
-  std::error_code error;
-  if (wanted.has_parent_path()) std::filesystem::create_directories(wanted.parent_path(), error);
-  for (int i = 2; !error && !std::filesystem::create_directory(path, error); ++i)
-    path = wanted.string() + fmt::format("-{}", i);
-  if (error)
-    fail_user({path.string(), "cannot create the run's folder", error.message(), "choose another place with --out"});
-  return path;
 }
 
 std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }

@@ -166,10 +166,9 @@ int run_train(const TrainOptions& options, const MakeWorld& make_world) {
   if (!options.measure.empty())
     fail_user({"--measure", options.measure, "is for the processes that a comparison launches", "leave it out"});
   check_target("--json", options.json);
-  if (options.experiment.phase == 0 && !make_world && !options.messages)
-    if (const Experiment all = options.experiment.read_with_phases(); !all.phases.empty())
-      return run_phases(options, all);
-  RunSpec asked{options.experiment.read()};
+  const bool may_have_phases = !make_world && !options.messages;
+  RunSpec asked{may_have_phases ? options.experiment.read_with_phases() : options.experiment.read()};
+  if (!asked.phases.empty() && asked.phase == 0) return run_phases(options, asked);
   if (!make_world)
     check_described_devices({options.plan}, "--plan", asked.devices.front(), options.experiment, asked,
                             options.prediction);

@@ -168,6 +168,18 @@ RunResult train_and_show(const TrainSubject& subject, const std::string& name, c
 
 }  // namespace
 
+std::filesystem::path free_run_path(const std::string& experiment) {
+  const std::filesystem::path wanted = default_run_path(experiment, utc_now());
+  std::filesystem::path path = wanted;
+  std::error_code error;
+  if (wanted.has_parent_path()) std::filesystem::create_directories(wanted.parent_path(), error);
+  for (int i = 2; !error && !std::filesystem::create_directory(path, error); ++i)
+    path = wanted.string() + fmt::format("-{}", i);
+  if (error)
+    fail_user({path.string(), "cannot create the run's folder", error.message(), "choose another place with --out"});
+  return path;
+}
+
 TrainSubject open_subject(RunSpec experiment, Progress* progress) {
   const TaskData data = in_phase(progress, "reading the data", [&] { return open_data(experiment.data); });
   Model model = in_phase(progress, "building the model",

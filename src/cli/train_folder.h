@@ -27,6 +27,10 @@ class Progress;
 /// Opens the experiment's data and builds its model; `progress` shows phases that last (null: not). Errors (user).
 TrainSubject open_subject(RunSpec experiment, Progress* progress = nullptr);
 
+/// Creates a new folder for a run of the experiment with this name, and chooses its name like `trireme train`. Errors
+/// (user): it cannot be created.
+std::filesystem::path free_run_path(const std::string& experiment);
+
 /// Trains under a plan or an update policy.
 using Train = std::function<RunResult(TrainObserver& observer)>;
 

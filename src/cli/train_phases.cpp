@@ -15,10 +15,9 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "checkpoint/checkpoint_folder.h"
-#include "cli/experiment_header.h"
+#include "cli/left_behind.h"
 #include "cli/plan_choice.h"
 #include "cli/text_table.h"
-#include "cli/train_checkpoints.h"
 #include "cli/train_folder.h"
 #include "experiment/batches.h"
 #include "experiment/read_phases.h"
@@ -62,18 +61,9 @@ std::optional<RunResult> finished_row(const fs::path& run) {
   }
 }
 
-/// The newest checkpoint that is complete, as far as names and sizes show; nullopt: there is none.
-std::optional<FoundCheckpoint> newest_checkpoint(const fs::path& run) {
-  if (!fs::is_directory(run / kCheckpointFolder)) return std::nullopt;
-  const std::vector<FoundCheckpoint> found = find_checkpoints(run / kCheckpointFolder);
-  for (auto entry = found.rbegin(); entry != found.rend(); ++entry)
-    if (entry->index) return *entry;
-  return std::nullopt;
-}
-
 /// The row of a run that was killed after its last step, before it wrote its result; nullopt: steps are left.
 std::optional<RunResult> row_of_last_checkpoint(const fs::path& run, int64_t steps) {
-  const std::optional<FoundCheckpoint> newest = newest_checkpoint(run);
+  const std::optional<FoundCheckpoint> newest = newest_complete(run);
   if (!newest || steps == 0 || newest->step < steps) return std::nullopt;
   const CheckpointIndex& index = *newest->index;
   RunResult row;
@@ -96,11 +86,9 @@ fs::path folder_of(const TrainOptions& options, const Experiment& experiment) {
                           : "name the run's folder; to resume a single phase add --phase"});
     return options.resume;
   }
-  fs::path folder = options.experiment.out.value_or(default_run_path(experiment.name, utc_now()));
-  const fs::path wanted = folder;
-  for (int k = 2; fs::exists(folder) && !options.experiment.out; ++k) folder = wanted.string() + fmt::format("-{}", k);
-  if (fs::exists(folder) && !fs::is_empty(folder))
-    fail_user({"--out", folder.string(), "is there, and is not empty", "choose another, or go on with it: --resume"});
+  if (!options.experiment.out) return free_run_path(experiment.name);
+  const fs::path& folder = *options.experiment.out;
+  check_run_folder(folder);
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) fail_user({"--out", folder.string(), error.message(), "choose another folder"});
@@ -110,9 +98,19 @@ fs::path folder_of(const TrainOptions& options, const Experiment& experiment) {
 /// What a phase's run got.
 struct PhaseResult {
   int phase = 0;
+  std::vector<std::string> changes;  ///< of the phase
   fs::path folder;
   RunResult row;
+
+  int64_t steps() const { return row.curve.empty() ? 0 : row.curve.back().step; }
+  double seconds() const { return row.curve.empty() ? 0 : row.curve.back().seconds; }
 };
+
+double seconds_of(const std::vector<PhaseResult>& results) {
+  double seconds = 0;
+  for (const PhaseResult& result : results) seconds += result.seconds();
+  return seconds;
+}
 
 /// The phase's changes that no flag replaces.
 std::vector<std::string> changes_of(const TrainOptions& options, const PhaseSpec& phase) {
@@ -126,50 +124,38 @@ std::vector<std::string> changes_of(const TrainOptions& options, const PhaseSpec
   return changes;
 }
 
-std::vector<std::string> table_row(const PhaseResult& result, const std::vector<std::string>& changes) {
+std::vector<std::string> table_row(const PhaseResult& result) {
   const RunResult& row = result.row;
-  const bool stepped = !row.curve.empty();
-  std::string metric;
-  if (row.test)
-    for (const Metric& one : row.test->metrics)
-      if (metric.empty()) metric = fmt::format("{} {}", one.name, metric_text(one));
+  const Metric* metric = row.test ? row.test->main() : nullptr;
+  const bool stepped = result.steps() > 0;
   return {std::to_string(result.phase),
           row.plan,
-          stepped ? std::to_string(row.curve.back().step) : "",
+          stepped ? std::to_string(result.steps()) : "",
           row.step_seconds ? fmt::format("{:.4g}", row.step_seconds->median * 1e3) : "",
           row.samples_per_second ? fmt::format("{:.4g}", *row.samples_per_second) : "",
-          stepped ? format_seconds(row.curve.back().seconds) : "",
-          metric,
-          join(changes)};
+          stepped ? format_seconds(result.seconds()) : "",
+          metric ? fmt::format("{} {}", metric->name, metric_text(*metric)) : "",
+          join(result.changes)};
 }
 
-nlohmann::json to_json(const PhaseResult& result, const std::vector<std::string>& changes) {
-  const RunResult& row = result.row;
+nlohmann::json to_json(const PhaseResult& result) {
   nlohmann::json metrics = nlohmann::json::object();
-  if (row.test)
-    for (const Metric& metric : row.test->metrics) metrics[metric.name] = json_number(metric.value);
-  return {{"phase", result.phase},
-          {"folder", result.folder.filename().string()},
-          {"changes", changes},
-          {"plan", row.plan},
-          {"steps", row.curve.empty() ? 0 : row.curve.back().step},
-          {"seconds", row.curve.empty() ? 0 : row.curve.back().seconds},
-          {"metrics", metrics}};
+  if (result.row.test)
+    for (const Metric& metric : result.row.test->metrics) metrics[metric.name] = json_number(metric.value);
+  return {{"phase", result.phase},        {"folder", result.folder.filename().string()},
+          {"changes", result.changes},    {"plan", result.row.plan},
+          {"steps", result.steps()},      {"seconds", result.seconds()},
+          {"metrics", std::move(metrics)}};
 }
 
 constexpr const char* kPhasesFile = "phases.json";
 
 /// Writes what is known of the phases so far.
-void write_phases(const fs::path& folder, const TrainOptions& options, const Experiment& experiment,
-                  const std::vector<PhaseResult>& results) {
+void write_phases(const fs::path& folder, const Experiment& experiment, const std::vector<PhaseResult>& results) {
   nlohmann::json phases = nlohmann::json::array();
-  double seconds = 0;
-  for (const PhaseResult& result : results) {
-    phases.push_back(to_json(result, changes_of(options, experiment.phases[size_t(result.phase) - 1])));
-    if (!result.row.curve.empty()) seconds += result.row.curve.back().seconds;
-  }
+  for (const PhaseResult& result : results) phases.push_back(to_json(result));
   write_json_file(folder / kPhasesFile,
-                  {{"experiment", experiment.name}, {"seconds", seconds}, {"phases", std::move(phases)}});
+                  {{"experiment", experiment.name}, {"seconds", seconds_of(results)}, {"phases", std::move(phases)}});
 }
 
 /// Refuses to go on with another experiment: finished phases would not be what it says. Errors (user).
@@ -192,18 +178,14 @@ void check_same(const fs::path& folder, const TrainOptions& options, const Exper
   }
 }
 
-void show(const fs::path& folder, const TrainOptions& options, const Experiment& experiment,
-          const std::vector<PhaseResult>& results) {
+void show(const fs::path& folder, const std::vector<PhaseResult>& results) {
   std::vector<std::vector<std::string>> rows;
-  double seconds = 0;
-  for (const PhaseResult& result : results) {
-    rows.push_back(table_row(result, changes_of(options, experiment.phases[size_t(result.phase) - 1])));
-    if (!result.row.curve.empty()) seconds += result.row.curve.back().seconds;
-  }
+  rows.reserve(results.size());
+  for (const PhaseResult& result : results) rows.push_back(table_row(result));
   std::cout << "\n"
             << text_table({"phase", "plan", "steps", "ms/step", "samples/s", "time", "test", "changes"}, rows,
                           {2, 3, 4, 5})
-            << fmt::format("\nall phases: {}\nrun folder: {}\n", format_seconds(seconds), folder.string());
+            << fmt::format("\nall phases: {}\nrun folder: {}\n", format_seconds(seconds_of(results)), folder.string());
 }
 
 /// The options of a phase's experiment.
@@ -288,19 +270,20 @@ TrainOptions options_of_phase(const TrainOptions& options, const Experiment& exp
   one.resume.clear();
   if (phase > 1) one.start_from = before;
   for (int a = attempted; a > 0 && one.resume.empty(); --a)
-    if (newest_checkpoint(attempt_folder(folder, phase, a))) one.resume = attempt_folder(folder, phase, a);
+    if (newest_complete(attempt_folder(folder, phase, a))) one.resume = attempt_folder(folder, phase, a);
   if (!one.resume.empty()) one.start_from.clear();
   return one;
 }
 
-/// The result of the newest attempt of the phase, if that was trained to its end.
+/// The row and the folder of the newest attempt of the phase, if that was trained to its end.
 std::optional<PhaseResult> earlier_result(const fs::path& folder, int phase, int64_t steps) {
   const int attempted = attempts(folder, phase);
   if (attempted == 0) return std::nullopt;
   const fs::path newest = attempt_folder(folder, phase, attempted);
   std::optional<RunResult> row = finished_row(newest);
   if (!row) row = row_of_last_checkpoint(newest, steps);
-  return row ? std::optional(PhaseResult{phase, newest, std::move(*row)}) : std::nullopt;
+  if (!row) return std::nullopt;
+  return PhaseResult{.phase = phase, .changes = {}, .folder = newest, .row = std::move(*row)};
 }
 
 }  // namespace
@@ -315,23 +298,24 @@ int run_phases(const TrainOptions& options, const Experiment& experiment) {
   check_same(folder, options, experiment);
   std::vector<PhaseResult> results;
   for (int phase = 1; phase <= count; ++phase) {
-    std::string line = fmt::format("{}phase {} of {}: {}", phase > 1 ? "\n" : "", phase, count,
-                                   join(changes_of(options, experiment.phases[size_t(phase) - 1])));
-    if (auto earlier = earlier_result(folder, phase, steps[size_t(phase) - 1])) {
-      std::cout << fmt::format("{}\nwas trained: {}\n", line, earlier->folder.string());
-      results.push_back(std::move(*earlier));
+    const std::vector<std::string> changes = changes_of(options, experiment.phases[size_t(phase) - 1]);
+    std::cout << fmt::format("{}phase {} of {}: {}\n", phase > 1 ? "\n" : "", phase, count, join(changes))
+              << std::flush;
+    std::optional<PhaseResult> result = earlier_result(folder, phase, steps[size_t(phase) - 1]);
+    if (result) {
+      std::cout << fmt::format("was trained: {}\n", result->folder.string());
     } else {
-      std::cout << line << "\n" << std::flush;
       const TrainOptions one =
           options_of_phase(options, experiment, phase, folder, results.empty() ? fs::path() : results.back().folder);
       if (const int code = run_train(one); code != 0) return code;
-      const auto row = finished_row(*one.experiment.out);
-      check_internal(row.has_value(), "a phase that ended well has a row");
-      results.push_back({phase, *one.experiment.out, *row});
+      result = earlier_result(folder, phase, 0);
+      check_internal(result.has_value(), "a phase that ended well has a row");
     }
-    write_phases(folder, options, experiment, results);
+    result->changes = changes;
+    results.push_back(std::move(*result));
+    write_phases(folder, experiment, results);
   }
-  show(folder, options, experiment, results);
+  show(folder, results);
   return 0;
 }
 

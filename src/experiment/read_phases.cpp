@@ -39,13 +39,12 @@ bool may_change(const std::string& key) {
 }
 
 /// Lists the values of a table with dotted keys, and marks the keys as read.
-void list_changes(const ConfigTable& table, const nlohmann::json& values, const std::string& prefix,
-                  const ConfigTable& phase, PhaseSpec& spec) {
+void list_changes(const ConfigTable& table, const nlohmann::json& values, const std::string& prefix, PhaseSpec& spec) {
   for (const auto& [name, value] : values.items()) {
     table.has(name);
     const std::string key = prefix + name;
     if (value.is_object()) {
-      list_changes(table.table(name), value, key + ".", phase, spec);
+      list_changes(table.table(name), value, key + ".", spec);
       continue;
     }
     if (key == "plan") {
@@ -66,7 +65,7 @@ std::vector<PhaseSpec> read_phases(const ConfigTable& file) {
   std::vector<PhaseSpec> phases;
   for (const ConfigTable& table : file.tables("phase")) {
     table.require_length("length");
-    list_changes(table, table.to_json(), "", table, phases.emplace_back());
+    list_changes(table, table.to_json(), "", phases.emplace_back());
   }
   return phases;
 }

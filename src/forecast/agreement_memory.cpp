@@ -1,7 +1,6 @@
 #include "forecast/agreement_memory.h"
 
 #include <algorithm>
-#include <atomic>
 #include <mutex>
 #include <vector>
 

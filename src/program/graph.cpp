@@ -43,13 +43,9 @@ class GraphBuilder {
         auto [it, fresh] = parameters_.emplace(spec.name, int(program_.parameters.size()));
         if (fresh) program_.parameters.push_back({spec, false});
         ProgramParameter& parameter = program_.parameters[size_t(it->second)];
-        parameter.trainable = parameter.trainable || (reaches_loss_[size_t(id)] && !is_frozen(spec.name));
+        parameter.trainable =
+            parameter.trainable || (reaches_loss_[size_t(id)] && !freezes(options_.frozen, spec.name));
       }
-  }
-
-  bool is_frozen(const std::string& name) const {
-    return std::any_of(options_.frozen.begin(), options_.frozen.end(),
-                       [&](const std::string& pattern) { return freezes(pattern, name); });
   }
 
   void mark_needed_gradients() {
@@ -193,6 +189,11 @@ class GraphBuilder {
 
 bool freezes(const std::string& pattern, const std::string& parameter) {
   return pattern.ends_with('*') ? parameter.starts_with(pattern.substr(0, pattern.size() - 1)) : parameter == pattern;
+}
+
+bool freezes(const std::vector<std::string>& patterns, const std::string& parameter) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return freezes(pattern, parameter); });
 }
 
 Layout normalized(Layout layout) {

@@ -36,6 +36,8 @@ std::vector<std::vector<StageItem>> build_segments(const Plan& plan, const Compi
 /// True if a pattern of CompileOptions::frozen matches this parameter: its name, or "layer1.*" for all names that start
 /// with "layer1.".
 bool freezes(const std::string& pattern, const std::string& parameter);
+/// True if one of the patterns does.
+bool freezes(const std::vector<std::string>& patterns, const std::string& parameter);
 
 /// The same layout in canonical form: an axis of degree 1 is Replicate.
 Layout normalized(Layout layout);
