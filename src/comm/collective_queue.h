@@ -43,6 +43,8 @@ class CollectiveQueue {
   /// not wait. The operation's tensors must not be used before get() has returned. In modelled time only get() may wait
   /// for the operation, only on the queue's owner thread, and only while the queue exists.
   std::future<OperationDone> start(std::function<void(Communicator&)> operation);
+  /// True if a started operation has not ended. Only in modelled time, and only on the queue's owner thread.
+  bool has_work() const { return started_ > done_.load(); }
   /// Returns the error of the first operation that failed, or null.
   std::exception_ptr failure() const;
 

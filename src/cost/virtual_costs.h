@@ -27,6 +27,7 @@ class ComputeCosts final : public InstructionTimes {
   ComputeCosts(const Model& model, Cluster cluster, std::shared_ptr<const LayerCosts> layers,
                std::shared_ptr<const Links> links, InstructionCostOptions options);
   double seconds(int rank, const Program& program, const Instruction& instruction, int64_t samples) override;
+  double slowdown_beside_sums() const override { return links_->compute_slowdown(); }
 
  private:
   const Model& model_;

@@ -51,6 +51,7 @@ class VirtualRun : public TinyTraining {
     cluster.kinds = {kind};
     cluster.nodes = {ClusterNode{.link = {.bandwidth = 1e8, .latency = 1e-5}}};
     cluster.overlap = Overlap::all;
+    cluster.compute_slowdown = 1.5;
   }
   void TearDown() override {
     experiment.virtual_machines.reset();
@@ -93,7 +94,7 @@ void expect_same_bits(const Outcome& a, const Outcome& b) {
 }
 
 /// `within`: greatest relative difference from the simulator's step. The simulator divides a connection among
-/// simultaneous transfers, and gathers divided weights during computing; a worker requests them when it needs them.
+/// simultaneous transfers.
 struct Case {
   std::string plan;
   int devices;
@@ -209,12 +210,12 @@ TEST_F(VirtualRun, CostsThePriceOfTheMachines) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, VirtualPlans,
-    ::testing::Values(Case{"single", 1, 1e-6}, Case{"data", 4, 0.02}, Case{"data,micro_batches=3", 2, 0.02},
-                      Case{"tensor", 2, 0.05}, Case{"pipeline", 3, 0.05}, Case{"gpipe,micro_batches=4", 2, 0.05},
-                      Case{"data=2,tensor=2", 4, 0.05}, Case{"1f1b", 3, 0.1}, Case{"interleaved", 2, 0.1},
-                      Case{"zero-bubble", 2, 0.1}, Case{"pipedream", 2, 0.1}, Case{"2bw", 2, 0.1},
-                      Case{"data,compression=bf16", 2, 0.02}, Case{"data=2,pipeline=2,recompute=all", 4, 0.1},
-                      Case{"zero1", 4, 0.02}, Case{"zero2", 2, 0.02}, Case{"zero3", 2, 0.02}, Case{"data", 64, 0.02}),
+    ::testing::Values(Case{"single", 1, 1e-6}, Case{"data", 4, 1e-3}, Case{"data,micro_batches=3", 2, 1e-3},
+                      Case{"tensor", 2, 1e-3}, Case{"pipeline", 3, 1e-3}, Case{"gpipe,micro_batches=4", 2, 1e-3},
+                      Case{"data=2,tensor=2", 4, 0.05}, Case{"1f1b", 3, 1e-3}, Case{"interleaved", 2, 1e-3},
+                      Case{"zero-bubble", 2, 1e-3}, Case{"pipedream", 2, 0.01}, Case{"2bw", 2, 1e-3},
+                      Case{"data,compression=bf16", 2, 1e-3}, Case{"data=2,pipeline=2,recompute=all", 4, 1e-3},
+                      Case{"zero1", 4, 1e-3}, Case{"zero2", 2, 1e-3}, Case{"zero3", 2, 1e-3}, Case{"data", 64, 1e-3}),
     [](const auto& info) {
       std::string name = info.param.plan + "_" + std::to_string(info.param.devices);
       for (char& c : name)

@@ -162,6 +162,10 @@ class PrivateReplicas final : public Replicas {
   }
   void await_sums() override;
   void await_sum(BucketId bucket) override { replica(bucket).await_sum(); }
+  bool sums_travel() const override {
+    return std::any_of(queues_.begin(), queues_.end(),
+                       [](const auto& queue) { return queue.second && queue.second->has_work(); });
+  }
   std::exception_ptr failure() const override;
   double square_sum(BucketId bucket) override { return replica(bucket).square_sum(); }
   void measure(BucketId bucket, double scale, std::span<SquareSums> sums) override {

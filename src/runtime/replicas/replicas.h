@@ -128,6 +128,8 @@ class Replicas {
   virtual void await_sums() {}
   /// The same for the sum of one bucket, which this worker holds.
   virtual void await_sum(BucketId bucket) { static_cast<void>(bucket); }
+  /// True if one of them has not finished. Only in modelled time.
+  virtual bool sums_travel() const { return false; }
   /// Returns why one of them failed; null if none did.
   virtual std::exception_ptr failure() const { return nullptr; }
 

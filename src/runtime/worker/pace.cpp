@@ -46,7 +46,8 @@ void Pace::pass(const Program& program, const Instruction& i, const StepInput& i
   const double seconds = context_.options.times->seconds(context_.rank, program, i, input.batch.samples);
   if (seconds <= 0) return;
   VirtualTime& time = *context_.world.virtual_time();
-  time.advance_to(time.now() + seconds * (is_slowed(i) ? input.slowness : 1));
+  const double beside = context_.replicas.sums_travel() ? context_.options.times->slowdown_beside_sums() : 1;
+  time.advance_to(time.now() + seconds * beside * (is_slowed(i) ? input.slowness : 1));
 }
 
 void Pace::sleep(const Instruction& i, double busy, double slowness) {
