@@ -21,6 +21,7 @@
 namespace trireme {
 namespace {
 
+constexpr std::string_view kWarning = " warning: ";  // in a line of the log
 constexpr int kChildPollMilliseconds = 50;
 constexpr double kSecondsForChild = 3;  // after Ctrl-C, before the child is killed
 
@@ -47,7 +48,8 @@ pid_t start(const std::vector<std::string>& arguments, int out, int err) {
 }  // namespace
 
 ChildEnd run_child(const std::vector<std::string>& arguments, double hard_limit, const std::atomic<bool>& interrupted,
-                   const std::function<void(const nlohmann::json&)>& on_message, ForkServer* forks) {
+                   const std::function<void(const nlohmann::json&)>& on_message, ForkServer* forks,
+                   const std::function<void(std::string_view)>& on_warning) {
   auto out = make_pipe("compare"), err = make_pipe("compare");
   const std::optional<pid_t> fork =
       forks != nullptr && forks->is_there() ? forks->start(arguments, out[1], err[1]) : std::nullopt;
@@ -70,7 +72,12 @@ ChildEnd run_child(const std::vector<std::string>& arguments, double hard_limit,
         auto message = nlohmann::json::parse(line, nullptr, false);
         if (message.is_object()) on_message(message);
       });
-    if (fds[1].revents) errors_open = errors.read([&](const std::string& line) { end.last_words = line; });
+    if (fds[1].revents)
+      errors_open = errors.read([&](const std::string& line) {
+        end.last_words = line;
+        const size_t warning = line.find(kWarning);
+        if (on_warning && warning != line.npos) on_warning(std::string_view(line).substr(warning + kWarning.size()));
+      });
     if (interrupted && interrupted_at == 0) {
       interrupted_at = steady_seconds();
       ::kill(pid, SIGINT);

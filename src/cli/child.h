@@ -6,6 +6,7 @@
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trireme {
@@ -22,8 +23,9 @@ struct ChildEnd {
 /// Runs this program with `arguments`, passes each JSON line on its standard output to `on_message`, and waits for its
 /// end. Kills it `hard_limit` seconds after its start (0: never), and three seconds after `interrupted` becomes true,
 /// which leaves time to save weights. `forks`: a server that starts it. If it is null or has ended, the program is
-/// started from its file.
+/// started from its file. `on_warning`: gets the text of each warning that it logs; null: they are dropped.
 ChildEnd run_child(const std::vector<std::string>& arguments, double hard_limit, const std::atomic<bool>& interrupted,
-                   const std::function<void(const nlohmann::json&)>& on_message, ForkServer* forks = nullptr);
+                   const std::function<void(const nlohmann::json&)>& on_message, ForkServer* forks = nullptr,
+                   const std::function<void(std::string_view)>& on_warning = nullptr);
 
 }  // namespace trireme

@@ -106,7 +106,7 @@ std::string speed_in_words(const Link& link) {
 bool measure_processes(const CompareOptions& options, ForkServer& forks, RunSpec& experiment, Progress& progress) {
   if (!options.launched.are_processes() || experiment.device != c10::DeviceType::CPU) return true;
   const std::optional<ProcessMachines> measured = in_phase(&progress, "measuring what connects the processes", [&] {
-    return measure_machines(options.launched, options.experiment, forks);
+    return measure_machines(options.launched, options.experiment, forks, progress);
   });
   if (!measured) return false;
   const ProcessMachines& machines = *measured;
@@ -149,18 +149,19 @@ struct Planning {
   ForkServer& forks;
 
   /// What measures a trial step: `in_threads`, or processes like those of the rows.
-  MeasureStep trial(MeasureStep (*in_threads)(const RunSpec&, const Model&, const TaskData&,
-                                              const std::atomic<bool>&)) const;
+  MeasureStep trial(MeasureStep (*in_threads)(const RunSpec&, const Model&, const TaskData&, const std::atomic<bool>&),
+                    Progress& progress) const;
 };
 
 MeasureStep Planning::trial(MeasureStep (*in_threads)(const RunSpec&, const Model&, const TaskData&,
-                                                      const std::atomic<bool>&)) const {
+                                                      const std::atomic<bool>&),
+                            Progress& progress) const {
   MeasureStep alone = in_threads(as_threads(experiment), model, data, interrupted_by_user());
   if (!options.launched.are_processes()) return alone;
   const std::filesystem::path file = folder.path() / "planned" / "trial.json";
   std::filesystem::create_directories(file.parent_path());
-  return [alone = std::move(alone),
-          together = trial_between_processes(options.launched, options.experiment, model, file.string(), forks)](
+  return [alone = std::move(alone), together = trial_between_processes(options.launched, options.experiment, model,
+                                                                       file.string(), forks, progress)](
              const Plan& plan) { return plan.devices == 1 ? alone(plan) : together(plan); };
 }
 
@@ -207,7 +208,7 @@ void settle_predictions(std::vector<Job>& jobs, std::vector<Known>& known, const
 
 /// Lets trial steps choose among the plans that were found for the strategy `exact`.
 void try_finalists(std::vector<Job>& jobs, std::vector<Known>& known, const Planning& p, Progress& progress) {
-  if (!p.predictions.use_final_trials(p.trial(trial_of_finalists))) return;
+  if (!p.predictions.use_final_trials(p.trial(trial_of_finalists, progress))) return;
   std::vector<std::string> problems;
   for (size_t j = 0; j < jobs.size(); ++j) {
     if (jobs[j].strategy != kExact.name || known[j].row) continue;
@@ -222,7 +223,7 @@ void try_finalists(std::vector<Job>& jobs, std::vector<Known>& known, const Plan
 /// Lets the predictions count what whole steps take beyond their layers.
 void try_steps(const Planning& p, Progress& progress) {
   const std::string line = in_phase(&progress, "predicting: trial steps", [&] {
-    return p.predictions.try_steps(p.experiment.devices, p.trial(trial_of_steps));
+    return p.predictions.try_steps(p.experiment.devices, p.trial(trial_of_steps, progress));
   });
   if (!line.empty()) progress.say("predictions: " + line);
 }

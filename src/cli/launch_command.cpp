@@ -1,9 +1,6 @@
 #include "cli/launch_command.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +9,6 @@
 #include <filesystem>
 #include <iostream>
 #include <iterator>
-#include <random>
 #include <sstream>
 
 #include "base/cores.h"
@@ -24,6 +20,7 @@
 #include "cli/exit_codes.h"
 #include "cli/experiment_header.h"
 #include "cli/launch_hosts.h"
+#include "cli/launch_place.h"
 #include "cli/launch_script.h"
 #include "cli/left_behind.h"
 #include "cli/rank_group.h"
@@ -40,15 +37,13 @@
 namespace trireme {
 namespace {
 
-constexpr const char* kLoopback = "127.0.0.1";
 constexpr const char *kLaunched = "train", *kLaunchedRows = "compare";
 constexpr const char* kTokenFromInput = "--token-from-input";
-constexpr size_t kLongestToken = 1024;
-constexpr const char* kValueFlags[] = {"-n",      "--hosts",    "--interface",     "--port",          "--ssh",
-                                       "--print", "--restarts", "--restart-after", "--elastic-group", "--token-file"};
+constexpr const char* kValueFlags[] = {
+    "-n",           "--hosts",         "--interface",     "--port",          "--ssh",
+    "--print",      "--restarts",      "--restart-after", "--elastic-group", "--token-file",
+    "--first-rank", "--all-processes", "--address",       "--launched-by"};
 constexpr int64_t kMostRestarts = 1'000'000;
-constexpr int kFirstPort = 20000, kLastPort = 31999;  // below the ports that the system assigns to clients
-constexpr int kPortAttempts = 100;
 
 std::atomic<bool> launch_interrupted{false};
 
@@ -59,66 +54,6 @@ const std::atomic<bool>& interrupted_launch() {
   action.sa_handler = [](int) { launch_interrupted = true; };
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
   return launch_interrupted;
-}
-
-/// Binds this port for a moment; 0: any port. Returns the port; 0: it is not available.
-int bound_for_a_moment(int port) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(uint16_t(port));
-  socklen_t length = sizeof address;
-  auto* any = reinterpret_cast<sockaddr*>(&address);
-  if (fd >= 0)
-    ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes,
-                 sizeof yes);  // connections of an earlier run that linger must not block the port
-  const bool bound = fd >= 0 && ::bind(fd, any, length) == 0 && ::getsockname(fd, any, &length) == 0;
-  if (fd >= 0) ::close(fd);
-  return bound ? ntohs(address.sin_port) : 0;
-}
-
-bool is_free(int port) { return bound_for_a_moment(port) != 0; }
-
-int any_port() {
-  std::random_device random;
-  return std::uniform_int_distribution(kFirstPort, kLastPort)(random);
-}
-
-/// Returns a port of this machine that was free a moment ago.
-int free_port() {
-  for (int attempt = 0; attempt < kPortAttempts; ++attempt)
-    if (const int port = any_port(); is_free(port)) return port;
-  fail_run({"launch", "found no free port",
-            fmt::format("{} ports of {} to {} were tried", kPortAttempts, kFirstPort, kLastPort),
-            "name one with --port"});
-}
-
-int port_for(const LaunchOptions& options, const LaunchHost& first) {
-  if (options.port != 0) {
-    if (is_this_machine(first.name) && !is_free(options.port))
-      fail_user({"--port", std::to_string(options.port), "something listens there already",
-                 "choose another one, or leave it out to use any free port"});
-    return options.port;
-  }
-  return is_this_machine(first.name) ? free_port() : any_port();
-}
-
-std::string address_of_interface(const std::string& name) {
-  check_interface(name, "--interface");
-  const std::vector<NetworkInterface> all = network_interfaces();
-  return std::find_if(all.begin(), all.end(), [&](const NetworkInterface& one) { return one.name == name; })->address;
-}
-
-/// Returns the address of rank 0 as all ranks reach it.
-std::string address_for(const LaunchOptions& options, const std::vector<LaunchHost>& hosts) {
-  const bool here = is_this_machine(hosts.front().name);
-  if (here && !options.interface.empty()) return address_of_interface(options.interface);
-  if (hosts.size() == 1 && here) return kLoopback;
-  const std::string& first = hosts.front().name;
-  if (here && interface_towards(first) == "lo")
-    fail_user({"--hosts", first, "other hosts cannot reach this machine by that name",
-               "choose the network with --interface, or write its address first"});
-  return without_user(first);
 }
 
 std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
@@ -213,16 +148,8 @@ void start_host(const LaunchOptions& options, const LaunchHost& host, const Loca
   group.start(member);
 }
 
-/// Sets the ranks' token in the environment that they inherit: the user's token, or a new one for this launch. It
-/// appears on no command line.
-void set_token(const LaunchOptions& options) {
-  std::string token = read_token(options.token_file);
-  if (token.empty()) token = random_token();
-  if (token.size() > kLongestToken)
-    fail_user({"the token", fmt::format("{} characters", token.size()),
-               fmt::format("at most {} are allowed", kLongestToken), "make one: openssl rand -hex 16"});
-  ::setenv(kTokenVariable, token.c_str(), /*overwrite=*/1);
-}
+/// Sets the ranks' token in the environment that they inherit. It appears on no command line.
+void set_token(const LaunchOptions& options) { ::setenv(kTokenVariable, token_of(options).c_str(), /*overwrite=*/1); }
 
 /// Used by an agent; the user's launch sends the token through ssh. Reads not a byte more, because the end of the input
 /// ends the agent.
@@ -442,8 +369,10 @@ int launch_compare(const LaunchOptions& options) {
   CompareOptions compare = options.compare;
   compare.launched.hosts = read_hosts(options.hosts, options.processes);
   check_number(options, processes_of(compare.launched.hosts));
-  const bool here = compare.launched.hosts.size() == 1 && is_this_machine(compare.launched.hosts.front().name);
-  if (here && !options.interface.empty()) check_interface(options.interface, "--interface");
+  // Each row's launch checks this again. A mistake must not end a long comparison at its first row.
+  address_for(options, compare.launched.hosts);
+  check_port(options, compare.launched.hosts.front());
+  token_of(options);
   std::vector<std::string>& flags = compare.launched.flags;
   if (!options.interface.empty()) flags.insert(flags.end(), {"--interface", options.interface});
   if (options.port != 0) flags.insert(flags.end(), {"--port", std::to_string(options.port)});

@@ -16,6 +16,7 @@
 #include "cli/options.h"
 #include "cli/plan_choice.h"
 #include "cli/row_process.h"
+#include "report/progress.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -36,14 +37,15 @@ void read(const json& numbers, Link& link, TransferWork& work) {
 /// Runs the processes of a measurement. Returns why they failed; "": they did not.
 std::string run_measurement(const LaunchedRows& rows, int processes, const ExperimentOptions& experiment,
                             const std::vector<std::string>& more, const std::function<void(const json&)>& on_message,
-                            ForkServer& forks) {
+                            ForkServer& forks, Progress& progress) {
   std::vector<std::string> words = rows.words(processes);
   const std::vector<std::string> forwarded = experiment.forwarded();
   words.emplace_back("train");
   words.insert(words.end(), forwarded.begin(), forwarded.end());
   words.emplace_back("--messages");
   words.insert(words.end(), more.begin(), more.end());
-  const ChildEnd end = run_child(words, /*hard_limit=*/0, interrupted_by_user(), on_message, &forks);
+  const ChildEnd end = run_child(words, /*hard_limit=*/0, interrupted_by_user(), on_message, &forks,
+                                 [&](std::string_view warning) { progress.say(warning); });
   return end.exit_code == 0 ? "" : reason_of(end);
 }
 
@@ -71,7 +73,7 @@ std::string LaunchedRows::in_words() const {
 }
 
 std::optional<ProcessMachines> measure_machines(const LaunchedRows& rows, const ExperimentOptions& experiment,
-                                                ForkServer& forks) {
+                                                ForkServer& forks, Progress& progress) {
   std::optional<ProcessMachines> machines;
   const auto take = [&](const json& message) {
     if (message.value("type", "") != "machines") return;
@@ -85,7 +87,7 @@ std::optional<ProcessMachines> measure_machines(const LaunchedRows& rows, const 
       machines->redistributions.of[RedistributionKind(one.at(0).get<int>())] = {one.at(1), one.at(2)};
   };
   const std::string why =
-      run_measurement(rows, rows.processes(), experiment, {"--measure", kMeasureMachines}, take, forks);
+      run_measurement(rows, rows.processes(), experiment, {"--measure", kMeasureMachines}, take, forks, progress);
   if (!machines && !interrupted_by_user())
     fail_run({rows.in_words(), "what connects them could not be measured", why,
               "check the processes' hosts and flags; --no-predict compares without measuring it"});
@@ -93,19 +95,21 @@ std::optional<ProcessMachines> measure_machines(const LaunchedRows& rows, const 
 }
 
 MeasureStep trial_between_processes(const LaunchedRows& rows, const ExperimentOptions& experiment, const Model& model,
-                                    std::string plan_file, ForkServer& forks) {
-  return [&, plan_file = std::move(plan_file)](const Plan& plan) -> std::optional<TrialStep> {
+                                    std::string plan_file, ForkServer& forks, Progress& progress) {
+  return [&, plan_file = std::move(plan_file)](const Plan& plan) {
     write_file_atomically(plan_file, plan_text(plan, model));
     std::optional<TrialStep> step;
     const auto take = [&](const json& message) {
       if (message.value("type", "") != "trial") return;
-      step.emplace(TrialStep{.seconds = message.at("seconds")});
+      step.emplace(TrialStep{.seconds = message.at("seconds"), .why_not = message.at("why_not")});
       if (message.contains("core_seconds")) step->core_seconds = message.at("core_seconds").get<double>();
     };
-    run_measurement(rows, plan.devices, experiment, {"--plan", plan_file, "--measure", kMeasureStep}, take, forks);
+    std::string why = run_measurement(rows, plan.devices, experiment, {"--plan", plan_file, "--measure", kMeasureStep},
+                                      take, forks, progress);
     std::error_code ignored;
     std::filesystem::remove(plan_file, ignored);
-    return step;
+    if (!step) step.emplace(TrialStep{.why_not = why.empty() ? "it said nothing" : std::move(why)});
+    return *step;
   };
 }
 
@@ -123,7 +127,7 @@ std::string machines_message(const ProcessMachines& machines) {
 }
 
 std::string trial_message(const TrialStep& step) {
-  json message{{"type", "trial"}, {"seconds", step.seconds}};
+  json message{{"type", "trial"}, {"seconds", step.seconds}, {"why_not", step.why_not}};
   if (step.core_seconds) message["core_seconds"] = *step.core_seconds;
   return message.dump();
 }

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <thread>
 #include <utility>
 
@@ -94,9 +93,9 @@ class Planning {
   }
 
   /// Rank 0: a step of the plan that is named; the others follow().
-  std::optional<TrialStep> measure_named() {
+  TrialStep measure_named() {
     const Plan plan = choose_plan(options_.plan, {}, subject_.experiment, subject_.model);
-    const std::optional<TrialStep> step = measure(plan);
+    TrialStep step = measure(plan);
     announce(plan, /*is_trial=*/false);
     return step;
   }
@@ -106,7 +105,7 @@ class Planning {
 
  private:
   Plan checked_plan();
-  std::optional<TrialStep> measure(const Plan& plan);
+  TrialStep measure(const Plan& plan);
   void announce(const Plan& plan, bool is_trial) {
     broadcast_text(process_->world(), json{{"plan", to_json(plan, subject_.model)}, {"is_trial", is_trial}}.dump());
     connect(plan);
@@ -123,9 +122,9 @@ class Planning {
 
 /// Measures a step of the plan with all ranks, or with this one if it is for one worker. Errors (user): it does not
 /// suit the model; the other ranks do not hear of it then.
-std::optional<TrialStep> Planning::measure(const Plan& plan) {
+TrialStep Planning::measure(const Plan& plan) {
   const auto& [experiment, data, model] = subject_;
-  if (interrupted_by_user()) return std::nullopt;
+  if (interrupted_by_user()) return {.why_not = kStoppedByUser};
   validate(plan, model, experiment.batch, fmt::format("plan {}", plan.name));
   check_shapes(experiment, model, data, plan);
   release_kept_gpu_memory();
@@ -189,8 +188,7 @@ void measure_for_comparison(const TrainOptions& options, const BackendKind& back
   }
   Planning planning(options, backend, process, subject);
   if (!leads) planning.follow();
-  else if (const std::optional<TrialStep> step = planning.measure_named())
-    std::cout << trial_message(*step) << std::endl;
+  else std::cout << trial_message(planning.measure_named()) << std::endl;
 }
 
 }  // namespace trireme

@@ -79,7 +79,7 @@ RunResult run_row_process(const std::vector<std::string>& arguments, const std::
           message.at("measured_steps").get_to(reported->measured_steps);
         }
       },
-      &forks);
+      &forks, [&](std::string_view warning) { progress.say(fmt::format("{}: {}", label, warning)); });
   if (reported) return *reported;
   RunResult row = row_without_run(job, RunStatus::failed, "");
   describe(end, time_limit, row);

@@ -60,8 +60,8 @@ void add_compare(CLI::App& app, CompareOptions& o) {
           "--strategies", o.experiment.strategies,
           "strategies, degrees, update policies or plan files, separated by commas: "
           "data,1f1b,recompute=all,data=2,tensor=2,my-plan.json (default: the experiment's); data=, tensor= or "
-          "pipeline= after a name begins the next strategy, any other key belongs to the one before it; see "
-          "trireme help strategies")
+          "pipeline= after a strategy's name begins the next strategy; any other key, and each key after an update "
+          "policy, belongs to the one before it; see trireme help strategies")
       ->delimiter(',');
   verb->add_option("--json", o.json, "also write run.json's content to this file");
   add_profile_flag(*verb, o.prediction);

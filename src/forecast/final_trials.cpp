@@ -91,18 +91,20 @@ size_t FinalTrials::known(const Finalist& finalist) {
 }
 
 void FinalTrials::measure_once(Tried& tried, int rounds) {
-  if (!tried.could_run || int(tried.measured.size()) >= rounds) return;
+  if (!tried.why_not.empty() || int(tried.measured.size()) >= rounds) return;
   try {
-    if (const std::optional<TrialStep> step = measure_step_(tried.plan)) tried.measured.push_back(*step);
-    else tried.could_run = false;
+    TrialStep step = measure_step_(tried.plan);
+    if (step.ran()) tried.measured.push_back(std::move(step));
+    else tried.why_not = std::move(step.why_not);
   } catch (const Error& error) {
     if (error.blame() != Blame::user) throw;
-    tried.could_run = false;  // the run checks what predictions do not: shapes of short batches
+    tried.why_not = first_line(error);  // the run checks what predictions do not: shapes of short batches
   }
 }
 
 const Finalist* FinalTrials::choose(const std::vector<Finalist>& finalists, const Model& model, int devices) {
   last_.clear();
+  last_failed_.clear();
   const Finalist* const simplest = to_run(finalists, devices);
   if (!simplest || !simplest->fits_simulated || !simplest->is_measured) return nullptr;
   const std::vector<const Finalist*> tries = candidates(finalists, model, devices, *simplest, plainest_within_);
@@ -120,7 +122,11 @@ const Finalist* FinalTrials::choose(const std::vector<Finalist>& finalists, cons
   std::vector<size_t> slower;
   for (int round = 1; round <= rounds; ++round) {
     for (const auto& [finalist, place] : left) measure_once(tried_[place], round);
-    std::erase_if(left, [&](const auto& one) { return !tried_[one.second].could_run; });
+    std::erase_if(left, [&](const auto& one) {
+      if (tried_[one.second].why_not.empty()) return false;
+      last_failed_.push_back(one.second);
+      return true;
+    });
     if (left.empty()) return nullptr;
     const double limit = (1 + kClearlySlower) * seconds_of(*fastest());
     std::erase_if(left, [&](const auto& one) {
@@ -144,14 +150,16 @@ const Finalist* FinalTrials::choose(const std::vector<Finalist>& finalists, cons
 }
 
 std::string FinalTrials::take_line(const Model& model) {
-  if (last_.empty()) return "";
-  std::vector<std::string> steps;
+  std::vector<std::string> parts, steps;
   for (const size_t place : std::exchange(last_, {})) {
     const Tried& tried = tried_[place];
     steps.push_back(fmt::format("{} took {} (predicted {})", tried.plan.in_short(model), format_seconds(seconds(tried)),
                                 format_seconds(tried.predicted)));
   }
-  return fmt::format("trial steps: {}; the first is chosen", join(steps));
+  if (!steps.empty()) parts.push_back(fmt::format("{}; the first is chosen", join(steps)));
+  for (const size_t place : std::exchange(last_failed_, {}))
+    parts.push_back(fmt::format("{} could not run ({})", tried_[place].plan.in_short(model), tried_[place].why_not));
+  return parts.empty() ? "" : fmt::format("trial steps: {}", join(parts, "; "));
 }
 
 }  // namespace trireme

@@ -29,7 +29,8 @@ class FinalTrials {
   /// there are not two such plans, or predictions are not based on measurements, or none could run.
   const Finalist* choose(const std::vector<Finalist>& finalists, const Model& model, int devices = 0);
 
-  /// Returns a line that says what the plans took at the last choice, and forgets it; "": nothing was measured.
+  /// Returns a line that says what the plans took at the last choice and which could not run, and forgets it; "":
+  /// nothing was tried.
   std::string take_line(const Model& model);
 
   static constexpr size_t kMostTried = 4;
@@ -40,7 +41,7 @@ class FinalTrials {
     Plan plan;
     double predicted = 0;  ///< seconds
     std::vector<TrialStep> measured = {};
-    bool could_run = true;
+    std::string why_not = {};  ///< empty: it could run
   };
 
   /// The place in `tried_`.
@@ -51,7 +52,8 @@ class FinalTrials {
   const MeasureStep measure_step_;
   const double core_seconds_, plainest_within_;
   std::vector<Tried> tried_;
-  std::vector<size_t> last_;  ///< the places of the last choice's plans in `tried_`, the chosen one first
+  std::vector<size_t> last_;         ///< the places of the last choice's plans in `tried_`, the chosen one first
+  std::vector<size_t> last_failed_;  ///< the same, of those that could not run
 };
 
 }  // namespace trireme

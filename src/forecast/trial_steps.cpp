@@ -96,8 +96,9 @@ void TrialSteps::refuse_long(Trial& trial) {
 
 void TrialSteps::measure_once(Trial& trial, const MeasureStep& measure_step) {
   if (!trial.why_not.empty() || int(trial.measured.size()) == trial_rounds(trial.before)) return;
-  if (const std::optional<TrialStep> step = measure_step(trial.plan)) trial.measured.push_back(*step);
-  else trial.why_not = "could not run";
+  TrialStep step = measure_step(trial.plan);
+  if (step.ran()) trial.measured.push_back(std::move(step));
+  else trial.why_not = fmt::format("could not run ({})", step.why_not);
 }
 
 void TrialSteps::fit(Trial& trial, StepFactors& factors) {

@@ -16,14 +16,17 @@
 
 namespace trireme {
 
-/// How long a step of a plan took.
+/// How long a step of a plan took, or why it could not run.
 struct TrialStep {
   double seconds = 0;
   std::optional<double> core_seconds = {};  ///< the speed of the cores meanwhile: RunResult::core_seconds
+  std::string why_not = {};                 ///< empty: it ran
+
+  bool ran() const { return why_not.empty(); }
 };
 
-/// Measures a step of a plan (train/measure_step.h); nullopt: it could not run.
-using MeasureStep = std::function<std::optional<TrialStep>(const Plan&)>;
+/// Measures a step of a plan (train/measure_step.h).
+using MeasureStep = std::function<TrialStep(const Plan&)>;
 
 /// Returns how often a step that is predicted to take so many seconds is tried: long ones would take too much time.
 /// 0: not at all.

@@ -51,14 +51,17 @@ RunSpec as_threads(const RunSpec& experiment) {
   return threads;
 }
 
-std::optional<TrialStep> measure_step(const RunSpec& experiment, const Model& model, const TaskData& data,
-                                      const Plan& plan, double seconds, const std::atomic<bool>& interrupted,
-                                      const std::shared_ptr<ProcessRank>& process) {
-  if (interrupted) return std::nullopt;
+TrialStep measure_step(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan,
+                       double seconds, const std::atomic<bool>& interrupted,
+                       const std::shared_ptr<ProcessRank>& process) {
+  if (interrupted) return {.why_not = kStoppedByUser};
   ForSeconds observer(seconds);
   const RunResult row = train(as_trial(experiment), model, data, plan, observer, interrupted, nullptr, {}, process);
-  if (interrupted || observer.steps.size() < kWarmUp + kLeast) return std::nullopt;
-  return TrialStep{median({observer.steps.begin() + kWarmUp, observer.steps.end()}), row.core_seconds};
+  if (interrupted) return {.why_not = kStoppedByUser};
+  if (observer.steps.size() < kWarmUp + kLeast)
+    return {.why_not = row.reason.empty() ? "it ended after too few steps" : row.reason};
+  return {.seconds = median({observer.steps.begin() + kWarmUp, observer.steps.end()}),
+          .core_seconds = row.core_seconds};
 }
 
 MeasureStep trial_of_steps(const RunSpec& experiment, const Model& model, const TaskData& data,

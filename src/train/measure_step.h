@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <memory>
-#include <optional>
 
 #include "experiment/run_spec.h"
 #include "forecast/trial_steps.h"
@@ -14,6 +13,7 @@ namespace trireme {
 class ProcessRank;
 
 inline constexpr double kTrialSeconds = 1;
+inline constexpr const char* kStoppedByUser = "stopped by the user";  ///< TrialStep::why_not
 
 /// Returns the experiment that measure_step() trains: endless, without evaluation, and nothing is kept.
 RunSpec as_trial(const RunSpec& experiment);
@@ -22,12 +22,12 @@ RunSpec as_trial(const RunSpec& experiment);
 RunSpec as_threads(const RunSpec& experiment);
 
 /// Returns the median seconds of a step of the plan, and how fast the cores were: trains for about `seconds`, but at
-/// least three steps and the warm-up, without evaluation. nullopt if the run failed or the user interrupted it.
+/// least three steps and the warm-up, without evaluation. It can have failed, or the user interrupted it.
 /// `process`: this process is rank 0, and the other ranks call run_follower_rank() with as_trial(experiment); null: the
 /// workers are threads of this process. Errors (user): the plan does not suit the model.
-std::optional<TrialStep> measure_step(const RunSpec& experiment, const Model& model, const TaskData& data,
-                                      const Plan& plan, double seconds, const std::atomic<bool>& interrupted,
-                                      const std::shared_ptr<ProcessRank>& process = nullptr);
+TrialStep measure_step(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan,
+                       double seconds, const std::atomic<bool>& interrupted,
+                       const std::shared_ptr<ProcessRank>& process = nullptr);
 
 /// Returns measure_step() of the experiment for kTrialSeconds, as Predictions::try_steps calls it: what this machine
 /// itself does. The arguments must outlive the result.

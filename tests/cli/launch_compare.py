@@ -1,9 +1,13 @@
 """A comparison whose workers are processes: trireme launch compare."""
 import os
 import signal
+import socket
 
 from launch import LONG, LaunchTest
 from support import BUSY, alive, children_of, wait_until
+
+
+TWO_HOSTS = ["--hosts", "localhost:1,127.0.0.2:1"]
 
 
 class LaunchCompare(LaunchTest):
@@ -53,6 +57,19 @@ class LaunchCompare(LaunchTest):
         self.assertIn(single["status"], ("ok", "timed out"))
         wait_until(lambda: not any(alive(pid) for pid in below), 5)
 
+    def test_a_used_port_is_refused_at_once(self):
+        with socket.create_server(("", 0)) as server:
+            port = str(server.getsockname()[1])
+            self.all_refused([(["launch", *TWO_HOSTS, "--interface", "lo", "--port", port, "compare", "e.toml"], ["--port", port, "listens"])])
+
+    def test_says_for_which_rank_it_waits(self):
+        hanging = self.write("hang", "#!/bin/sh\nexec sleep 600\n")
+        os.chmod(hanging, 0o755)
+        process = self.launch(*TWO_HOSTS, "--interface", "lo", "--ssh", "./hang", "compare", "e.toml", "--strategies", "data", "--out", "c")
+        self.wait_for(process, lambda: "waiting for rank 1" in process.printed())
+        process.send_signal(signal.SIGINT)
+        self.assertNotEqual(process.wait(30 * BUSY), 0)
+
     def test_refuses(self):
         self.all_refused([
             (["launch", "-n", "2", "--print", "slurm", "compare", "e.toml"], ["--print", "trireme launch train"]),
@@ -60,6 +77,9 @@ class LaunchCompare(LaunchTest):
             (["launch", "-n", "1", "compare", "e.toml"], ["-n", "trireme compare"]),
             (["launch", "-n", "2", "compare", "e.toml", "--devices", "2,4"], ["--devices", "4", "2 processes"]),
             (["launch", "-n", "2", "--interface", "nosuch0", "compare", "e.toml"], ["--interface", "nosuch0"]),
+            (["launch", *TWO_HOSTS, "--interface", "nosuch0", "compare", "e.toml"], ["--interface", "nosuch0"]),
+            (["launch", *TWO_HOSTS, "compare", "e.toml"], ["--hosts", "localhost", "cannot reach"]),
+            (["launch", *TWO_HOSTS, "--interface", "lo", "--token-file", "none", "compare", "e.toml"], ["--token-file", "none"]),
             (["launch", "-n", "2", "compare", "e.toml", "--set", "adapt=true"], ["adapt", "cannot change its plan"]),
             (["launch", "-n", "2", "compare", "e.toml", "--set", "cluster.link.bandwidth=1 MB/s"], ["cluster.link", "threads"]),
             (["launch", "-n", "2", "compare", "nowhere.toml"], ["nowhere.toml"]),

@@ -26,10 +26,10 @@ class FinalTrialsTest : public TinyTraining {
   }
   /// Steps take what `seconds` says, by name; a plan without an entry cannot run.
   MeasureStep steps() {
-    return [this](const Plan& plan) -> std::optional<TrialStep> {
+    return [this](const Plan& plan) {
       ++trials[plan.name];
       const auto found = seconds.find(plan.name);
-      return found == seconds.end() ? std::nullopt : std::optional(TrialStep{found->second});
+      return found == seconds.end() ? TrialStep{.why_not = "its cores are missing"} : TrialStep{found->second};
     };
   }
   std::string chosen(FinalTrials& trials, const std::vector<Finalist>& finalists, int devices = 0) {
@@ -135,6 +135,12 @@ TEST_F(FinalTrialsTest, PlansThatCannotRunOrHaveOtherDevicesAreNotChosen) {
   EXPECT_EQ(chosen(final_trials, finalists, 2), "tensor");
   EXPECT_FALSE(trials.contains("gpipe"));
   EXPECT_EQ(trials["data"], 1) << "not again where it could not run";
+  const std::string words = final_trials.take_line(model);
+  EXPECT_NE(words.find("; data 2 could not run (its cores are missing)"), words.npos) << words;
+  seconds.clear();
+  FinalTrials none(steps(), 0);
+  EXPECT_EQ(chosen(none, finalists, 2), "none");
+  EXPECT_NE(none.take_line(model).find("trial steps: data 2 could not run"), words.npos);
 }
 
 TEST_F(FinalTrialsTest, APlanThatARunRefusesIsLeftOut) {
@@ -142,9 +148,9 @@ TEST_F(FinalTrialsTest, APlanThatARunRefusesIsLeftOut) {
                                         finalist("gpipe", 2, 0.12)};
   int round = 0;
   const auto failing = [&](Blame blame) {
-    return [&round, blame](const Plan& plan) -> std::optional<TrialStep> {
+    return [&round, blame](const Plan& plan) {
       if (plan.name == "data") throw Error(blame, {"a plan", "does not suit the data", "", ""});
-      if (plan.name == "tensor" && ++round == 2) return std::nullopt;
+      if (plan.name == "tensor" && ++round == 2) return TrialStep{.why_not = "a rank is gone"};
       return TrialStep{plan.name == "tensor" ? 0.1 : 0.12};
     };
   };

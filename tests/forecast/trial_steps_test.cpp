@@ -136,8 +136,8 @@ TEST_F(TrialStepsTest, WhatCannotBeTriedIsNamedAndCountsNothing) {
   Predictions predictions(experiment, *model, data, known);
   predictions.settle([&] { seconds(predictions, "single", 1); });
   const double before = seconds(predictions, "single", 1);
-  EXPECT_EQ(predictions.try_steps({1}, [](const Plan&) { return std::nullopt; }),
-            "not tried: one device could not run");
+  EXPECT_EQ(predictions.try_steps({1}, [](const Plan&) { return TrialStep{.why_not = "a rank is gone"}; }),
+            "not tried: one device could not run (a rank is gone)");
   EXPECT_EQ(seconds(predictions, "single", 1), before);
 }
 

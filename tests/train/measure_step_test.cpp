@@ -22,16 +22,17 @@ TEST_F(MeasureStep, IsTheTimeOfAStepWithoutEvaluation) {
   const Model model = build_model(experiment, data);
   const Plan plan = make_plan("single", experiment, model, 1);
   const double begin = steady_seconds();
-  const std::optional<TrialStep> step = measure_step(experiment, model, data, plan, 0.1, interrupted);
+  const TrialStep step = measure_step(experiment, model, data, plan, 0.1, interrupted);
   EXPECT_LT(steady_seconds() - begin, 10);  // it ended, although the run has a million steps
-  ASSERT_TRUE(step);
-  EXPECT_GE(step->seconds, kPause);
+  ASSERT_EQ(step.why_not, "");
+  EXPECT_GE(step.seconds, kPause);
 }
 
 TEST_F(MeasureStep, HasNoResultIfTheUserInterrupts) {
   const Model model = build_model(experiment, data);
   interrupted = true;
-  EXPECT_FALSE(measure_step(experiment, model, data, make_plan("single", experiment, model, 1), 0.1, interrupted));
+  EXPECT_EQ(measure_step(experiment, model, data, make_plan("single", experiment, model, 1), 0.1, interrupted).why_not,
+            kStoppedByUser);
 }
 
 /// Trials leave nothing behind: the run after them has the loss of the same run in threads. Steps that take longer than
@@ -47,7 +48,7 @@ TEST_F(MeasureStep, OfProcesses) {
 
   train_set->pause = std::chrono::milliseconds(600);
   RunResult row;
-  std::optional<TrialStep> slow, fast;
+  TrialStep slow, fast;
   const std::vector<std::string> errors = as_ranks(2, [&](const std::shared_ptr<ProcessRank>& process) {
     if (process->rank() == 0) {
       slow = measure_step(experiment, model, data, data_parallel, 0.1, interrupted, process);
@@ -61,9 +62,9 @@ TEST_F(MeasureStep, OfProcesses) {
     run_follower_rank(experiment, model, data, pipeline, process, interrupted);
   });
   EXPECT_EQ(errors, (std::vector<std::string>{"", ""}));
-  ASSERT_TRUE(slow && fast);
-  EXPECT_GE(slow->seconds, 0.6);
-  EXPECT_LT(fast->seconds, slow->seconds);
+  ASSERT_TRUE(slow.ran() && fast.ran());
+  EXPECT_GE(slow.seconds, 0.6);
+  EXPECT_LT(fast.seconds, slow.seconds);
   ASSERT_EQ(row.status, RunStatus::ok) << row.reason;
   ASSERT_EQ(row.curve.size(), in_threads.curve.size());
   for (size_t step = 0; step < row.curve.size(); ++step)
