@@ -38,6 +38,7 @@ struct TrainOptions {
   int processes = 0;      ///< number of processes that are the workers, this process among them; 0: threads
   bool elastic = false;   ///< the launcher reports how to resume, if it does not resume the run itself
   std::filesystem::path phases;  ///< folder of all phases, if this run is one of them; empty: it is not
+  std::string phases_plan;       ///< plan of the phases that name none, if this run is one of them
 
   /// A row of a comparison, which writes no checkpoints.
   bool is_row() const { return messages && !elastic; }

@@ -26,6 +26,7 @@
 #include "cli/rank_group.h"
 #include "cli/train_checkpoints.h"
 #include "cli/train_folder.h"
+#include "cli/train_phases.h"
 #include "cli/train_process.h"
 #include "cli/virtual_machines.h"
 #include "comm/backend_list.h"
@@ -240,7 +241,8 @@ int run_elastic(const LaunchOptions& options, const Experiment& experiment, cons
 /// Reads the experiment as far as a launch needs it. Errors (user): see run_launch.
 Experiment read_for_launch(const LaunchOptions& options) {
   check_start(options.train);
-  Experiment experiment = options.train.experiment.read();
+  Experiment experiment =
+      options.train.messages ? options.train.experiment.read() : options.train.experiment.read_with_phases();
   if (experiment.elastic && !experiment.checkpoint.wanted())
     fail_user({experiment.where("elastic"), "needs checkpoints", "the run resumes the newest one when a rank is lost",
                "add [checkpoint] every = \"1 epochs\", or leave elastic out"});
@@ -382,6 +384,15 @@ int launch_compare(const LaunchOptions& options) {
   return run_compare(compare);
 }
 
+/// Trains with processes, in one group or in several. Returns the exit code.
+int launch_train(const LaunchOptions& options, const Experiment& experiment, const std::vector<LaunchHost>& hosts) {
+  if (experiment.elastic) return run_elastic(options, experiment, hosts);
+  RankGroup group;
+  if (experiment.checkpoint.wanted()) group.allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
+  start_all(options, hosts, "", group);
+  return report(options, group.wait(interrupted_launch()));
+}
+
 int run_launch(const LaunchOptions& options) {
   if (options.first_rank >= 0) return run_agent(options);
   if (!options.words.empty() && options.words.front() == kLaunchedRows) return launch_compare(options);
@@ -402,11 +413,18 @@ int run_launch(const LaunchOptions& options) {
                "start them with mpirun, or print a script: --print mpi"});
   set_token(options);
   const Experiment experiment = read_for_launch(options);
-  if (experiment.elastic) return run_elastic(options, experiment, hosts);
-  RankGroup group;
-  if (experiment.checkpoint.wanted()) group.allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
-  start_all(options, hosts, "", group);
-  return report(options, group.wait(interrupted_launch()));
+  if (experiment.phases.empty() || experiment.phase > 0) return launch_train(options, experiment, hosts);
+  TrainOptions all = options.train;
+  all.processes = processes_of(hosts);
+  return run_phases(
+      all, experiment,
+      [&](const TrainOptions& phase) {
+        LaunchOptions one = options;
+        one.train = phase;
+        one.words = words_of_phase(phase);
+        return launch_train(one, read_for_launch(one), hosts);
+      },
+      launched_by(options));
 }
 
 }  // namespace trireme

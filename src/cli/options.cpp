@@ -53,7 +53,7 @@ Experiment ExperimentOptions::read() const {
   Experiment read = read_with_phases();
   if (!read.phases.empty() && phase == 0)
     fail_user({read.where("phase"), "the experiment has phases",
-               "only trireme train trains all of them, with workers that are threads and without --messages",
+               "only trireme train and trireme launch train train all of them, without --messages and --print",
                fmt::format("choose one: --phase 1 to {}", read.phases.size())});
   return read;
 }

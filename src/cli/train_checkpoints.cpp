@@ -85,7 +85,7 @@ std::string resume_command(const std::string& launched_by, const TrainOptions& o
   ExperimentOptions experiment = options.experiment;
   if (!options.phases.empty()) experiment.phase = 0;
   for (const std::string& word : experiment.forwarded()) words.push_back(word);
-  words.insert(words.end(), {"--plan", options.plan});
+  words.insert(words.end(), {"--plan", options.phases.empty() ? options.plan : options.phases_plan});
   if (!options.experiment.devices.empty())
     words.insert(words.end(), {"--devices", std::to_string(options.experiment.devices.front())});
   words.insert(words.end(), {"--resume", options.phases.empty() ? from.string() : options.phases.string()});

@@ -168,7 +168,8 @@ int run_train(const TrainOptions& options, const MakeWorld& make_world) {
   check_target("--json", options.json);
   const bool may_have_phases = !make_world && !options.messages;
   RunSpec asked{may_have_phases ? options.experiment.read_with_phases() : options.experiment.read()};
-  if (!asked.phases.empty() && asked.phase == 0) return run_phases(options, asked);
+  if (!asked.phases.empty() && asked.phase == 0)
+    return run_phases(options, asked, [](const TrainOptions& phase) { return run_train(phase); });
   if (!make_world)
     check_described_devices({options.plan}, "--plan", asked.devices.front(), options.experiment, asked,
                             options.prediction);

@@ -15,9 +15,11 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "checkpoint/checkpoint_folder.h"
+#include "cli/exit_codes.h"
 #include "cli/left_behind.h"
 #include "cli/plan_choice.h"
 #include "cli/text_table.h"
+#include "cli/train_checkpoints.h"
 #include "cli/train_folder.h"
 #include "experiment/batches.h"
 #include "experiment/read_phases.h"
@@ -223,6 +225,8 @@ void check_frozen(const std::string& where, const RunSpec& experiment, const Mod
 /// Checks before anything is trained what would otherwise end the run after the first phases. Returns the steps of each
 /// phase; 0: not known. Errors (user).
 std::vector<int64_t> check_phases(const TrainOptions& options, const Experiment& experiment) {
+  const std::vector<int> devices =
+      options.processes > 0 ? std::vector<int>{options.processes} : options.experiment.devices;
   std::vector<std::string> first;
   std::vector<int64_t> steps;
   Precision precision = experiment.precision;
@@ -232,6 +236,7 @@ std::vector<int64_t> check_phases(const TrainOptions& options, const Experiment&
     if (k > 0 && is_update_policy(plan))
       fail_user({where, plan, "an update policy cannot begin with the state of another run", "choose another plan"});
     TrainSubject subject = open_subject(RunSpec{experiment_of(options, int(k) + 1).read()});
+    subject.experiment.processes = options.processes > 0;
     check_device(subject.experiment);
     check_batch(subject.experiment, subject.data);
     check_frozen(where, subject.experiment, subject.model);
@@ -252,7 +257,7 @@ std::vector<int64_t> check_phases(const TrainOptions& options, const Experiment&
                  "parameters must not depend on what a phase changes: choose another model, or the same sizes"});
     if (!is_planned(plan) && !is_update_policy(plan))
       check_shapes(subject.experiment, subject.model, subject.data,
-                   choose_plan(plan, options.experiment.devices, subject.experiment, subject.model));
+                   choose_plan(plan, devices, subject.experiment, subject.model));
   }
   return steps;
 }
@@ -263,6 +268,7 @@ TrainOptions options_of_phase(const TrainOptions& options, const Experiment& exp
   TrainOptions one = options;
   one.plan = plan_of(options, experiment.phases[size_t(phase) - 1]);
   one.names_plan = true;
+  one.phases_plan = options.plan;
   one.experiment = experiment_of(options, phase);
   one.phases = folder;
   const int attempted = attempts(folder, phase);
@@ -288,7 +294,25 @@ std::optional<PhaseResult> earlier_result(const fs::path& folder, int phase, int
 
 }  // namespace
 
-int run_phases(const TrainOptions& options, const Experiment& experiment) {
+std::vector<std::string> words_of_phase(const TrainOptions& phase) {
+  std::vector<std::string> words{"train"};
+  const std::vector<std::string> experiment = phase.experiment.forwarded();
+  words.insert(words.end(), experiment.begin(), experiment.end());
+  words.insert(words.end(), {"--plan", phase.plan, "--out", phase.experiment.out->string()});
+  words.insert(words.end(), {"--phases", phase.phases.string(), "--phases-plan", phase.phases_plan});
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {flag, value});
+  };
+  add("--resume", phase.resume.string());
+  add("--start-from", phase.start_from.string());
+  add("--backend", phase.backend);
+  add("--profile", phase.prediction.profile.string());
+  if (phase.details) words.emplace_back("--details");
+  return words;
+}
+
+int run_phases(const TrainOptions& options, const Experiment& experiment,
+               const std::function<int(const TrainOptions&)>& train_phase, const std::string& launched_by) {
   if (!options.json.empty())
     fail_user(
         {"--json", options.json, "a run in phases has a run.json for each", "leave it out, and read phases.json"});
@@ -307,9 +331,17 @@ int run_phases(const TrainOptions& options, const Experiment& experiment) {
     } else {
       const TrainOptions one =
           options_of_phase(options, experiment, phase, folder, results.empty() ? fs::path() : results.back().folder);
-      if (const int code = run_train(one); code != 0) return code;
+      if (const int code = train_phase(one); code != 0) {
+        if (phase > 1 && code == kRunFailed && !newest_complete(*one.experiment.out))  // otherwise the run has said it
+          std::cout << fmt::format("phase {} has no checkpoint; the phases before it are kept\nto resume: {}\n", phase,
+                                   resume_command(launched_by, one, folder));
+        return code;
+      }
       result = earlier_result(folder, phase, 0);
-      check_internal(result.has_value(), "a phase that ended well has a row");
+      if (!result)
+        fail_run({one.experiment.out->string(), "is not the folder of the phase that has just ended",
+                  "rank 0 may have written it on another machine",
+                  "name this machine first in --hosts, or use a folder that both see"});
     }
     result->changes = changes;
     results.push_back(std::move(*result));

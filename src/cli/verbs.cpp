@@ -116,6 +116,8 @@ void add_train(CLI::App& app, TrainOptions& o) {
   verb->add_option("--json", o.json, "also write run.json's content to this file");
   verb->add_flag("--messages", o.messages, "write JSON lines instead of a progress bar");
   verb->add_option("--measure", o.measure)->group("")->check(CLI::IsMember({kMeasureMachines, kMeasureStep}));
+  verb->add_option("--phases", o.phases)->group("");
+  verb->add_option("--phases-plan", o.phases_plan)->group("");
   verb->add_flag("--details", o.details, kDetailsHelp);
 }
 

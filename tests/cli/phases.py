@@ -4,7 +4,7 @@ import os
 import shutil
 import signal
 
-from support import CliTest, stop, wait_until
+from support import BUSY, CliTest, children_of, stop, wait_until
 
 PHASES = """
 [[phase]]
@@ -99,6 +99,73 @@ class Phases(CliTest):
         out, _ = self.trireme("compare", "p.toml", "--phase", "2", "--steps", "2", "--no-predict", "--out", "four")
         self.assertEqual(self.json("four", "run.json")["rows"][0]["curve"][-1]["samples"], 64)
 
+    def test_processes_train_what_threads_do(self):
+        self.trireme("train", "p.toml", "--set", "replicas=private", "--out", "a")
+        out, _ = self.trireme("launch", "-n", "2", "train", "p.toml", "--out", "b")
+        for words in ("phase 2 of 3", "2 processes on 1 machine", "begins with the state after step 8 of b/phase-2", "all phases:"):
+            self.assertIn(words, out)
+        for k in (1, 2, 3):
+            losses = [[point["loss"] for point in self.row(folder, f"phase-{k}")["curve"]] for folder in "ab"]
+            self.assertEqual(losses[0], losses[1], k)
+        for key in ("phase", "plan", "steps", "folder", "changes"):
+            self.assertEqual(*([phase[key] for phase in self.json(folder, "phases.json")["phases"]] for folder in "ab"), key)
+
+    def test_processes_interrupted_and_resumed(self):
+        self.experiment("long.toml", PHASES.replace('length = "1 epochs"', 'length = "100000 epochs"'))
+        process = self.start("launch", "-n", "2", "train", "long.toml", "--out", "a")
+        self.addCleanup(stop, process)
+        metrics = self.path("a", "phase-2", "metrics.jsonl")
+        wait_until(lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 1, err)
+        command = [line for line in out.splitlines() if line.startswith("to resume: ")]
+        self.assertEqual(len(command), 1, out)
+        words = command[0].split()
+        self.assertEqual(words[2:7], ["trireme", "launch", "-n", "2", "train"])
+        self.assertEqual(words[words.index("--plan") + 1], "data", "not the plan of phase 2 alone")
+        self.assertEqual(words[-2:], ["--resume", "a"])
+        self.assertNotIn("--phase", words)
+        self.assertNotIn("phase 3 of 3", out)
+        last = self.row("a", "phase-2")["curve"][-1]["step"]
+        self.experiment("long.toml", PHASES.replace('length = "1 epochs"', f'length = "{last + 3} steps"'))
+        out, _ = self.trireme("launch", "-n", "2", "train", "long.toml", "--resume", "a")
+        self.assertIn("was trained: a/phase-1", out)
+        self.assertIn(f"resumes after step {last}", out)
+        phases = self.json("a", "phases.json")["phases"]
+        self.assertEqual([phase["folder"] for phase in phases], ["phase-1", "phase-2.2", "phase-3"])
+        self.assertEqual([phase["plan"] for phase in phases], ["data 2", "tensor 2", "data 2"])
+
+    def test_an_elastic_run_goes_on_in_the_phase_that_lost_a_rank(self):
+        self.experiment("long.toml", PHASES.replace('length = "1 epochs"', 'length = "400 epochs"').replace('plan = "tensor"\n', ""))
+        process = self.start("launch", "-n", "2", "train", "long.toml", "--set", "elastic=true", "--set", "checkpoint.every=20 steps", "--out", "a")
+        self.addCleanup(stop, process)
+        metrics = self.path("a", "phase-2", "metrics.jsonl")
+        wait_until(lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0)
+        os.kill(max(children_of(process.pid)), signal.SIGKILL)
+        out, err = process.communicate(timeout=120 * BUSY)
+        self.assertEqual(process.returncode, 0, err)
+        phases = self.json("a", "phases.json")["phases"]
+        self.assertEqual([phase["folder"] for phase in phases], ["phase-1", "phase-2", "phase-3"])
+        self.assertIn(" -> ", phases[1]["plan"])
+        self.assertEqual([phase["steps"] for phase in phases], [32, 3200, 5])
+
+    def test_a_phase_that_was_killed_without_a_checkpoint(self):
+        self.experiment("long.toml", PHASES.replace('length = "1 epochs"', 'length = "100000 epochs"'))
+        process = self.start("launch", "-n", "2", "train", "long.toml", "--out", "a")
+        self.addCleanup(stop, process)
+        metrics = self.path("a", "phase-2", "metrics.jsonl")
+        wait_until(lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0)
+        os.kill(max(children_of(process.pid)), signal.SIGKILL)
+        out, err = process.communicate(timeout=30 * BUSY)
+        self.assertEqual(process.returncode, 1, err)
+        self.assertIn("phase 2 has no checkpoint; the phases before it are kept\nto resume: trireme launch -n 2 train long.toml", out)
+        self.assertTrue(out.rstrip().endswith("--plan data --resume a"), out)
+        self.experiment("long.toml", PHASES)
+        out, _ = self.trireme("launch", "-n", "2", "train", "long.toml", "--resume", "a")
+        self.assertIn("was trained: a/phase-1", out)
+        self.assertEqual([phase["folder"] for phase in self.json("a", "phases.json")["phases"]], ["phase-1", "phase-2.2", "phase-3"])
+
     def test_interrupted_and_resumed(self):
         self.experiment("long.toml", PHASES.replace('length = "1 epochs"', 'length = "100000 epochs"'))
         process = self.start("train", "long.toml", "--set", "checkpoint.every=1000000 steps", "--out", "a")
@@ -112,6 +179,7 @@ class Phases(CliTest):
         self.assertEqual(len(command), 1, out)
         self.assertEqual(command[0].split()[-2:], ["--resume", "a"])
         self.assertNotIn("--phase", command[0])
+        self.assertIn(" --plan data ", command[0], "not the plan of phase 2 alone")
         self.assertNotIn("phase 3 of 3", out)
         last = self.row("a", "phase-2")["curve"][-1]["step"]
         with open(self.path("long.toml"), encoding="utf-8") as file:
@@ -135,7 +203,10 @@ class Phases(CliTest):
         self.refused("train", "e.toml", "--phase", "1", says=["has no [[phase]]", "leave it out"])
         self.refused("compare", "p.toml", says=["p.toml", "has phases", "--phase 1 to 3"])
         self.refused("simulate", "p.toml", says=["has phases", "--phase 1 to 3"])
-        self.refused("launch", "-n", "2", "train", "p.toml", says=["has phases", "--phase 1 to 3"])
+        self.refused("launch", "-n", "2", "compare", "p.toml", says=["has phases", "--phase 1 to 3"])
+        self.refused("launch", "-n", "2", "train", "p.toml", "--messages", says=["has phases", "--phase 1 to 3"])
+        self.refused("launch", "-n", "2", "train", "p.toml", "--json", "x.json", says=["--json", "phases.json"])
+        self.refused("launch", "-n", "2", "train", "p.toml", "--devices", "4", says=["--devices", "2 processes"])
         self.refused("train", "p.toml", "--resume", ".", says=["--resume", "it has no phase-1"])
         self.refused("train", "p.toml", "--json", "x.json", says=["--json", "phases.json"])
         for words in (("train", "e.toml"), ("launch", "-n", "2", "train", "e.toml")):
