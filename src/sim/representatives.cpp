@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "program/rendezvous.h"
 #include "sim/simulate.h"
@@ -29,9 +32,61 @@ int devices_per_node(const Cluster& cluster) {
   return std::all_of(counts.begin(), counts.end(), [&](const auto& c) { return c.second == first; }) ? first : 0;
 }
 
-bool has_equal_shares(const Mesh& mesh, const Program& program, int64_t batch) {
-  return mesh.shares.empty() && batch % (int64_t(program.micro_batches) * mesh.data) == 0;
-}
+/// The samples of each rank in each micro-batch, where all meshes have the same degrees.
+class SamplesOfRanks {
+ public:
+  SamplesOfRanks(const Program& program, const Cluster& cluster, int64_t batch)
+      : tensor_(size_t(program.ops.front().mesh.tensor)), of_rank_(program.list_of_rank.size(), -1) {
+    for (const Op& op : program.ops) {
+      const Mesh& mesh = op.mesh;
+      weighted_ |= !mesh.shares.empty();
+      same_degrees_ &= mesh.data == program.ops.front().mesh.data && mesh.tensor == program.ops.front().mesh.tensor;
+      equal_ &= batch % (int64_t(program.micro_batches) * mesh.data) == 0;
+    }
+    if (equal_ || !can_be_compared()) return;
+    std::set<int64_t> sizes;  // of micro-batches: at most two
+    for (int k = 0; k < program.micro_batches; ++k) sizes.insert(share_of(batch, program.micro_batches, k).size());
+    std::map<std::vector<int64_t>, int> kinds;
+    for (const Op& op : program.ops) {
+      const Mesh& mesh = op.mesh;
+      if (of_rank_[size_t(mesh.workers.front())] >= 0) continue;  // an earlier op on the same ranks
+      for (int index = 0; index < mesh.data; ++index) {
+        std::vector<int64_t> samples;
+        for (const int64_t size : sizes) samples.push_back(share_of(size, mesh.data, index).size());
+        const int kind = kinds.try_emplace(std::move(samples), int(kinds.size())).first->second;
+        for (int t = 0; t < mesh.tensor; ++t) of_rank_[size_t(mesh.workers[size_t(index * mesh.tensor + t)])] = kind;
+      }
+    }
+    tell_mixed_nodes_apart(cluster);
+  }
+
+  /// False: ranks with equal numbers of samples may exchange different numbers of them.
+  bool can_be_compared() const { return !weighted_ && (equal_ || same_degrees_); }
+  /// Ranks of one kind have equally many samples in every micro-batch, and so have the other ranks of their nodes.
+  int kind(int rank) const { return of_rank_[size_t(rank)]; }
+
+ private:
+  /// Ranks share their node's connection: those of a node with several kinds of ranks represent only the ranks at the
+  /// same places of equal nodes, and the other ranks of their tensor group.
+  void tell_mixed_nodes_apart(const Cluster& cluster) {
+    std::map<int, std::vector<int>> nodes;  // ranks
+    for (int rank = 0; rank < int(of_rank_.size()); ++rank) nodes[cluster.devices[size_t(rank)].node].push_back(rank);
+    const int pure = 1 + *std::max_element(of_rank_.begin(), of_rank_.end());
+    std::map<std::pair<std::vector<int>, size_t>, int> mixed;  // by kinds in the node and place of the tensor group
+    for (const auto& [node, ranks] : nodes) {
+      std::vector<int> kinds;
+      for (const int rank : ranks) kinds.push_back(kind(rank));
+      if (std::adjacent_find(kinds.begin(), kinds.end(), std::not_equal_to<>()) == kinds.end()) continue;
+      for (size_t place = 0; place < ranks.size(); ++place)
+        of_rank_[size_t(ranks[place])] =
+            mixed.try_emplace({kinds, place / tensor_}, pure + int(mixed.size())).first->second;
+    }
+  }
+
+  const size_t tensor_;  // degree
+  bool weighted_ = false, same_degrees_ = true, equal_ = true;
+  std::vector<int> of_rank_;
+};
 
 bool is_of_bucket(OpCode code) { return description_of(code).operand == Operand::bucket; }
 
@@ -84,21 +139,23 @@ std::vector<int> representatives(const Program& program, const Cluster& cluster,
   std::iota(all.begin(), all.end(), 0);
   const int per_node = devices_per_node(cluster);
   if (!is_uniform(cluster) || per_node == 0) return all;
+  const SamplesOfRanks samples(program, cluster, batch);
   for (const Op& op : program.ops) {
     const auto size = int(op.mesh.workers.size());
     const bool is_run = op.mesh.workers.back() - op.mesh.workers.front() == size - 1;
     const bool fits_nodes = size % per_node == 0 ? op.mesh.workers.front() % per_node == 0
                                                  : per_node % size == 0 && op.mesh.workers.front() % size == 0;
-    if (!is_run || !fits_nodes || !has_equal_shares(op.mesh, program, batch)) return all;
+    if (!is_run || !fits_nodes || !samples.can_be_compared()) return all;
     // An axis that crosses a node's border has a different position for some ranks.
     if (size > per_node && per_node % op.mesh.tensor != 0 && op.mesh.tensor % per_node != 0) return all;
   }
   std::vector<int> chosen;
-  std::set<int> seen;  // instruction lists
+  std::set<std::pair<int, int>> seen;  // instruction lists, with the kind of their ranks
   for (int rank : all) {
-    if (!seen.insert(program.list_of_rank[size_t(rank)]).second) continue;
+    if (!seen.emplace(program.list_of_rank[size_t(rank)], samples.kind(rank)).second) continue;
     const bool known = std::any_of(chosen.begin(), chosen.end(), [&](int other) {
-      return same_work(program, program.instructions(other), program.instructions(rank));
+      return samples.kind(other) == samples.kind(rank) &&
+             same_work(program, program.instructions(other), program.instructions(rank));
     });
     if (!known) chosen.push_back(rank);
   }
