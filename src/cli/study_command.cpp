@@ -137,8 +137,7 @@ class StudyTrainer {
       }
       all = train_run(runs_[k], result_.runs[k]) && all;
     }
-    write();
-    return all && !interrupted_by_user();
+    return try_to_write() && all && !interrupted_by_user();
   }
 
   const StudyResult& result() const { return result_; }
@@ -313,15 +312,27 @@ class StudyTrainer {
       }
       show(std::move(by_seed), shown.rows);
       complete(shown.rows);
-      write();
+      try_to_write();
     }
-    RunFolder(inputs_.folder / run.run->name, IfExists::go_on).finish(shown.rows.result);
+    try {
+      RunFolder(inputs_.folder / run.run->name, IfExists::go_on).finish(shown.rows.result);
+    } catch (const Error& error) {
+      progress_.say(fmt::format("{}; the study continues", error.what()));
+      return false;
+    }
     return all;
   }
 
-  void write() {
-    write_file_atomically(inputs_.folder / "report.html", study_page(result_));
-    write_json_file(inputs_.folder / "study.json", study_json(result_));
+  /// Returns false, and says why, if the report cannot be written: a full disk must not end the training.
+  bool try_to_write() {
+    try {
+      write_file_atomically(inputs_.folder / "report.html", study_page(result_));
+      write_json_file(inputs_.folder / "study.json", study_json(result_));
+      return true;
+    } catch (const Error& error) {
+      progress_.say(error.what());
+      return false;
+    }
   }
 
   const StudyInputs inputs_;

@@ -171,7 +171,9 @@ std::optional<RunResult> ruled_out_in(const StudyRun& run, const StudyInputs& in
 void check_metric(const StudyRun& run, const TaskData& data) {
   const std::vector<std::string> known = metric_names(data.train->task(), data.train->classes());
   if (run.metric.empty() || std::find(known.begin(), known.end(), run.metric) != known.end()) return;
-  fail_user({"metric", fmt::format("\"{}\"", run.metric), "is not a metric of this task", "known are: " + join(known)});
+  const std::string near = closest_match(run.metric, known);
+  fail_user({"metric", fmt::format("\"{}\"", run.metric), "is not a metric of this task",
+             near.empty() ? "known are: " + join(known) : fmt::format("did you mean \"{}\"?", near)});
 }
 
 }  // namespace

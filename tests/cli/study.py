@@ -157,6 +157,21 @@ class Study(CliTest):
         out, _ = self.trireme("study", "s.study.toml", "--out", "p", code=1)
         self.assertIn('could not be had: metric: "rmse": is not a metric of this task; known are: accuracy, top5_accuracy', out)
 
+        self.write("s.study.toml", RUNS + 'metric = "acuracy"\n[[parts]]\ntitle = "x"\nadvice = true\n')
+        out, _ = self.trireme("study", "s.study.toml", "--out", "q", code=1)
+        self.assertIn('did you mean "accuracy"?', out)
+
+    def test_a_report_that_cannot_be_written_does_not_end_the_training(self):
+        self.write("s.study.toml", RUNS + '[[parts]]\ntitle = "x"\nadvice = true\n')
+        os.makedirs(self.path("o", "report.html", "in-the-way"))
+        out, _ = self.trireme("study", "s.study.toml", "--out", "o", code=1)
+        self.assertRegex(out, "report.html.*cannot")
+        self.assertEqual(len(self.json("o", "fixed", "run.json")["rows"]), 2)
+        os.removedirs(self.path("o", "report.html", "in-the-way"))
+        out, _ = self.trireme("study", "s.study.toml", "--out", "o")
+        self.assertIn("2 from earlier, 0 to train", out)
+        self.assertTrue(os.path.isfile(self.path("o", "report.html")))
+
     def test_a_run_whose_key_is_wrong_is_listed(self):
         self.write("s.study.toml", STUDY.replace("optimizer.learning_rate", "optimizer.learning_rat"))
         out, _ = self.trireme("study", "s.study.toml", "--out", "o", code=1)
