@@ -175,7 +175,8 @@ int report(const LaunchOptions& options, const GroupEnd& end) {
   // A killed rank 0 has not written its result. Of the launches on several machines, that of rank 0 completes it.
   if (!end.culprit.empty() && !folder.empty() && options.first_rank <= 0)
     name_cause(folder, end.culprit, options.train.json);
-  if (!end.run_folder.empty() && !options.train.messages)  // a comparison reads the last line as the cause
+  // A comparison reads the last line as the cause. A run in phases says itself how it goes on.
+  if (!end.run_folder.empty() && !options.train.messages && options.train.phases.empty())
     std::cerr << left_behind(end.run_folder, resume_command(launched_by(options), options.train, end.run_folder));
   return end.exit_code;
 }
@@ -211,7 +212,7 @@ void report_elastic(const LaunchOptions& options, GroupEnd end, const std::files
   if (end.exit_code != 0) end.run_folder = folder.string();
   report(options, end);
   const std::filesystem::path& from = options.train.resume;
-  if (end.exit_code == kRunFailed && !from.empty() && !newest_complete(folder))
+  if (end.exit_code == kRunFailed && !from.empty() && !newest_complete(folder) && options.train.phases.empty())
     std::cerr << "to resume: " << resume_command(launched_by(options), options.train, from) << "\n";
 }
 
@@ -241,6 +242,7 @@ int run_elastic(const LaunchOptions& options, const Experiment& experiment, cons
 /// Reads the experiment as far as a launch needs it. Errors (user): see run_launch.
 Experiment read_for_launch(const LaunchOptions& options) {
   check_start(options.train);
+  refuse_described_machines(options.train.prediction);
   Experiment experiment =
       options.train.messages ? options.train.experiment.read() : options.train.experiment.read_with_phases();
   if (experiment.elastic && !experiment.checkpoint.wanted())
@@ -405,6 +407,7 @@ int run_launch(const LaunchOptions& options) {
     fail_user({"--interface", options.interface, backend.interface_why, backend.interface_next + options.interface});
   if (!options.print.empty()) {
     check_printed(options);
+    if (std::filesystem::exists(options.train.experiment.experiment)) options.train.experiment.read();
     std::cout << launch_script(options.print, {hosts, options.interface, options.port, &backend, options.words});
     return 0;
   }
@@ -414,6 +417,8 @@ int run_launch(const LaunchOptions& options) {
   set_token(options);
   const Experiment experiment = read_for_launch(options);
   if (experiment.phases.empty() || experiment.phase > 0) return launch_train(options, experiment, hosts);
+  address_for(options, hosts);  // each phase checks them again; a mistake must not end the run at its first phase
+  check_port(options, hosts.front());
   TrainOptions all = options.train;
   all.processes = processes_of(hosts);
   return run_phases(

@@ -15,6 +15,7 @@
 #include "cli/commands.h"
 #include "cli/launch_hosts.h"
 #include "cli/left_behind.h"
+#include "cli/phase_results.h"
 #include "cli/trace_reader.h"
 #include "experiment/read_phases.h"
 #include "report/earlier_run.h"
@@ -81,13 +82,15 @@ struct FolderRead {
   bool traced = false;
 };
 
+bool has_phases(const fs::path& folder) { return fs::exists(folder / kFirstPhase) && !fs::exists(folder / "run.json"); }
+
 std::unique_ptr<FolderRead> read_run(const fs::path& folder) {
   if (!fs::is_directory(folder))
     fail_user({folder.string(), "is not a run folder", "there is no such folder",
                "name one that train or compare has written"});
   const fs::path run = folder / "run.json";
-  if (fs::exists(folder / kFirstPhase) && !fs::exists(run))
-    fail_user({folder.string(), "has a run for each phase", "a report is of one run",
+  if (has_phases(folder))
+    fail_user({folder.string(), "has a run for each phase", "this report is of one run",
                fmt::format("name a phase's folder: {}", (folder / kFirstPhase).string())});
   if (!fs::exists(run))
     fail_user({folder.string(), "is not a run folder", "it contains no run.json",
@@ -130,6 +133,23 @@ int report_one(const fs::path& folder, const fs::path& out, bool details) {
   return 0;
 }
 
+/// The page over all phases of a training.
+int report_phases(const fs::path& folder, const fs::path& out) {
+  const PhasesRead read = fs::exists(folder / kPhasesFile) ? read_phases(folder) : PhasesRead{};
+  if (read.results.empty())
+    fail_user({folder.string(), "has no finished phase", "a report of phases is of those that are finished",
+               fmt::format("for the first one: trireme report {}", shell_quoted((folder / kFirstPhase).string()))});
+  const fs::path page = out.empty() ? folder / "report.html" : out;
+  write_phases_page(page, read.experiment, read.results);
+  std::cout << phases_text(folder, page, read.results);
+  const int next = read.results.back().phase + 1;
+  if (const int attempted = attempts(folder, next); attempted > 0)
+    std::cout << fmt::format("phase {} is not finished: trireme report {}; to go on, train with --resume {}\n", next,
+                             shell_quoted(attempt_folder(folder, next, attempted).string()),
+                             shell_quoted(folder.string()));
+  return 0;
+}
+
 /// Returns a file of the working folder that does not exist yet: report-of-two.html, report-of-two-2.html, ...
 fs::path free_report_of_two() {
   fs::path path = "report-of-two.html";
@@ -153,6 +173,7 @@ int report_two(const std::vector<fs::path>& folders, const fs::path& out, bool d
 }  // namespace
 
 int run_report(const std::vector<fs::path>& folders, const fs::path& out, bool details) {
+  if (folders.size() == 1 && has_phases(folders.front())) return report_phases(folders.front(), out);
   return folders.size() == 2 ? report_two(folders, out, details) : report_one(folders.front(), out, details);
 }
 

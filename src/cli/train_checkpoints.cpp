@@ -130,7 +130,8 @@ std::string closing_lines(const TrainOptions& options, const RunResult& row, con
   if (lacks_last_checkpoint(row)) text += "the checkpoint after the last step was not written\n";
   const std::optional<std::string> launched_by = environment()(kLaunchedByVariable);
   const fs::path from = report.newest_step > 0 ? run_folder : options.resume;
-  if (whole || from.empty() || options.elastic) return text;
+  // The run of all phases, the launcher of an elastic run, say it.
+  if (whole || from.empty() || options.elastic || !options.phases.empty()) return text;
   if (options.serves)
     return text + "to resume: start the server again with --resume " + shell_quoted(from.string()) +
            ", and the clients\n";

@@ -11,14 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/counted.h"
 #include "base/json_file.h"
 #include "base/text.h"
-#include "base/units.h"
-#include "checkpoint/checkpoint_folder.h"
 #include "cli/exit_codes.h"
 #include "cli/left_behind.h"
+#include "cli/phase_results.h"
 #include "cli/plan_choice.h"
-#include "cli/text_table.h"
 #include "cli/train_checkpoints.h"
 #include "cli/train_folder.h"
 #include "experiment/batches.h"
@@ -27,53 +26,12 @@
 #include "plan/strategies.h"
 #include "program/graph.h"
 #include "report/run_folder.h"
-#include "report/run_json.h"
 #include "trireme/error.h"
 
 namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// The folder of a phase's attempt: phase-2, then, after it was interrupted, phase-2.2, phase-2.3.
-fs::path attempt_folder(const fs::path& folder, int phase, int attempt) {
-  return folder / (attempt == 1 ? fmt::format("phase-{}", phase) : fmt::format("phase-{}.{}", phase, attempt));
-}
-
-/// Number of attempts so far.
-int attempts(const fs::path& folder, int phase) {
-  int count = 0;
-  while (fs::exists(attempt_folder(folder, phase, count + 1))) ++count;
-  return count;
-}
-
-/// The row of a phase that was trained to its end; nullopt: it was not.
-std::optional<RunResult> finished_row(const fs::path& run) {
-  const fs::path file = run / "run.json";
-  if (!fs::exists(file)) return std::nullopt;
-  try {
-    const nlohmann::json content = read_json_file(file);
-    if (content.value("status", "") != "finished") return std::nullopt;
-    const ExperimentResult result = from_json(content, file.string());
-    const bool ended = result.rows.size() == 1 && (result.rows.front().status == RunStatus::ok ||
-                                                   result.rows.front().status == RunStatus::timed_out);
-    return ended ? std::optional(result.rows.front()) : std::nullopt;
-  } catch (const Error&) {
-    return std::nullopt;  // the run was killed while it wrote the file
-  }
-}
-
-/// The row of a run that was killed after its last step, before it wrote its result; nullopt: steps are left.
-std::optional<RunResult> row_of_last_checkpoint(const fs::path& run, int64_t steps) {
-  const std::optional<FoundCheckpoint> newest = newest_complete(run);
-  if (!newest || steps == 0 || newest->step < steps) return std::nullopt;
-  const CheckpointIndex& index = *newest->index;
-  RunResult row;
-  row.plan = index.plan;
-  row.curve.push_back({index.step, index.samples, index.seconds, index.loss});
-  if (!index.metrics.empty()) row.test = EvaluationPoint{.metrics = index.metrics};
-  return row;
-}
 
 /// Creates the folder of all phases, or opens that of the run to resume.
 fs::path folder_of(const TrainOptions& options, const Experiment& experiment) {
@@ -97,23 +55,6 @@ fs::path folder_of(const TrainOptions& options, const Experiment& experiment) {
   return folder;
 }
 
-/// What a phase's run got.
-struct PhaseResult {
-  int phase = 0;
-  std::vector<std::string> changes;  ///< of the phase
-  fs::path folder;
-  RunResult row;
-
-  int64_t steps() const { return row.curve.empty() ? 0 : row.curve.back().step; }
-  double seconds() const { return row.curve.empty() ? 0 : row.curve.back().seconds; }
-};
-
-double seconds_of(const std::vector<PhaseResult>& results) {
-  double seconds = 0;
-  for (const PhaseResult& result : results) seconds += result.seconds();
-  return seconds;
-}
-
 /// The phase's changes that no flag replaces.
 std::vector<std::string> changes_of(const TrainOptions& options, const PhaseSpec& phase) {
   const auto key_of = [](const std::string& assignment) { return assignment.substr(0, assignment.find('=')); };
@@ -124,40 +65,6 @@ std::vector<std::string> changes_of(const TrainOptions& options, const PhaseSpec
                        [&](const std::string& flag) { return key_of(flag) == key_of(change); });
   });
   return changes;
-}
-
-std::vector<std::string> table_row(const PhaseResult& result) {
-  const RunResult& row = result.row;
-  const Metric* metric = row.test ? row.test->main() : nullptr;
-  const bool stepped = result.steps() > 0;
-  return {std::to_string(result.phase),
-          row.plan,
-          stepped ? std::to_string(result.steps()) : "",
-          row.step_seconds ? fmt::format("{:.4g}", row.step_seconds->median * 1e3) : "",
-          row.samples_per_second ? fmt::format("{:.4g}", *row.samples_per_second) : "",
-          stepped ? format_seconds(result.seconds()) : "",
-          metric ? fmt::format("{} {}", metric->name, metric_text(*metric)) : "",
-          join(result.changes)};
-}
-
-nlohmann::json to_json(const PhaseResult& result) {
-  nlohmann::json metrics = nlohmann::json::object();
-  if (result.row.test)
-    for (const Metric& metric : result.row.test->metrics) metrics[metric.name] = json_number(metric.value);
-  return {{"phase", result.phase},        {"folder", result.folder.filename().string()},
-          {"changes", result.changes},    {"plan", result.row.plan},
-          {"steps", result.steps()},      {"seconds", result.seconds()},
-          {"metrics", std::move(metrics)}};
-}
-
-constexpr const char* kPhasesFile = "phases.json";
-
-/// Writes what is known of the phases so far.
-void write_phases(const fs::path& folder, const Experiment& experiment, const std::vector<PhaseResult>& results) {
-  nlohmann::json phases = nlohmann::json::array();
-  for (const PhaseResult& result : results) phases.push_back(to_json(result));
-  write_json_file(folder / kPhasesFile,
-                  {{"experiment", experiment.name}, {"seconds", seconds_of(results)}, {"phases", std::move(phases)}});
 }
 
 /// Refuses to go on with another experiment: finished phases would not be what it says. Errors (user).
@@ -178,16 +85,6 @@ void check_same(const fs::path& folder, const TrainOptions& options, const Exper
     const std::vector<std::string> is = changes_of(options, experiment.phases[number - 1]);
     if (was != is) refuse(fmt::format("phase {}", number), join(was), join(is));
   }
-}
-
-void show(const fs::path& folder, const std::vector<PhaseResult>& results) {
-  std::vector<std::vector<std::string>> rows;
-  rows.reserve(results.size());
-  for (const PhaseResult& result : results) rows.push_back(table_row(result));
-  std::cout << "\n"
-            << text_table({"phase", "plan", "steps", "ms/step", "samples/s", "time", "test", "changes"}, rows,
-                          {2, 3, 4, 5})
-            << fmt::format("\nall phases: {}\nrun folder: {}\n", format_seconds(seconds_of(results)), folder.string());
 }
 
 /// The options of a phase's experiment.
@@ -222,42 +119,64 @@ void check_frozen(const std::string& where, const RunSpec& experiment, const Mod
   }
 }
 
-/// Checks before anything is trained what would otherwise end the run after the first phases. Returns the steps of each
-/// phase; 0: not known. Errors (user).
-std::vector<int64_t> check_phases(const TrainOptions& options, const Experiment& experiment) {
+/// What the phases that were checked so far have in common.
+struct Common {
+  std::vector<std::string> tensors;  ///< of phase 1
+  Precision precision;               ///< of phase 1
+};
+
+/// Checks one phase and returns its steps; 0: not known. `k`: its number, from 0. Errors (user).
+int64_t check_phase(const TrainOptions& options, const Experiment& experiment, size_t k, Common& common) {
+  const std::string where = fmt::format("phase {}", k + 1), plan = plan_of(options, experiment.phases[k]);
+  check_plan_name(plan, where);
+  if (k > 0 && is_update_policy(plan))
+    fail_user({where, plan, "an update policy cannot begin with the state of another run", "choose another plan"});
+  TrainSubject subject = open_subject(RunSpec{experiment_of(options, int(k) + 1).read()});
+  subject.experiment.processes = options.processes > 0;
+  check_device(subject.experiment);
+  check_batch(subject.experiment, subject.data);
+  check_frozen(where, subject.experiment, subject.model);
+  const std::vector<std::string> tensors = tensors_of(subject.model);
+  if (k == 0) common = {tensors, subject.experiment.precision};
+  if ((common.precision == Precision::fp64) != (subject.experiment.precision == Precision::fp64))
+    fail_user({where, fmt::format("precision = {}", name_of(subject.experiment.precision)),
+               fmt::format("phase 1 has {}: weights have one width in all phases", name_of(common.precision)),
+               "use fp32 and bf16, or fp64 in all"});
+  const auto [mine, of_first] =
+      std::mismatch(tensors.begin(), tensors.end(), common.tensors.begin(), common.tensors.end());
+  if (mine != tensors.end() || of_first != common.tensors.end())
+    fail_user({where, mine != tensors.end() ? *mine : *of_first, "the model of phase 1 has other parameters",
+               "parameters must not depend on what a phase changes: choose another model, or the same sizes"});
+  if (is_update_policy(plan)) return 0;
+  const int64_t steps =
+      steps_of(subject.experiment.length, Batches(subject.experiment, subject.data).sampler().steps_per_epoch());
+  const bool is_over = !options.resume.empty() && newest_result(options.resume, int(k) + 1, steps);
+  if (is_planned(plan) || is_over) return steps;  // it is found later, or may have been for another number of workers
   const std::vector<int> devices =
       options.processes > 0 ? std::vector<int>{options.processes} : options.experiment.devices;
-  std::vector<std::string> first;
+  const Plan chosen = choose_plan(plan, devices, subject.experiment, subject.model);
+  if (options.processes > 0 && chosen.workers() != options.processes)
+    fail_user({where, plan,
+               fmt::format("it is for {}, and there are {} processes", counted(chosen.workers(), "worker"),
+                           options.processes),
+               "start as many, or choose another plan"});
+  check_shapes(subject.experiment, subject.model, subject.data, chosen);
+  return steps;
+}
+
+/// Checks before anything is trained what would otherwise end the run after the first phases. Returns the steps of each
+/// phase; 0: not known. Errors (user): name the phase.
+std::vector<int64_t> check_phases(const TrainOptions& options, const Experiment& experiment) {
+  Common common{{}, experiment.precision};
   std::vector<int64_t> steps;
-  Precision precision = experiment.precision;
   for (size_t k = 0; k < experiment.phases.size(); ++k) {
-    const std::string where = fmt::format("phase {}", k + 1), plan = plan_of(options, experiment.phases[k]);
-    check_plan_name(plan, where);
-    if (k > 0 && is_update_policy(plan))
-      fail_user({where, plan, "an update policy cannot begin with the state of another run", "choose another plan"});
-    TrainSubject subject = open_subject(RunSpec{experiment_of(options, int(k) + 1).read()});
-    subject.experiment.processes = options.processes > 0;
-    check_device(subject.experiment);
-    check_batch(subject.experiment, subject.data);
-    check_frozen(where, subject.experiment, subject.model);
-    if (k == 0) precision = subject.experiment.precision;
-    if ((precision == Precision::fp64) != (subject.experiment.precision == Precision::fp64))
-      fail_user({where, fmt::format("precision = {}", name_of(subject.experiment.precision)),
-                 fmt::format("phase 1 has {}: weights have one width in all phases", name_of(precision)),
-                 "use fp32 and bf16, or fp64 in all"});
-    steps.push_back(is_update_policy(plan)
-                        ? 0
-                        : steps_of(subject.experiment.length,
-                                   Batches(subject.experiment, subject.data).sampler().steps_per_epoch()));
-    const std::vector<std::string> tensors = tensors_of(subject.model);
-    if (k == 0) first = tensors;
-    const auto [mine, of_first] = std::mismatch(tensors.begin(), tensors.end(), first.begin(), first.end());
-    if (mine != tensors.end() || of_first != first.end())
-      fail_user({where, mine != tensors.end() ? *mine : *of_first, "the model of phase 1 has other parameters",
-                 "parameters must not depend on what a phase changes: choose another model, or the same sizes"});
-    if (!is_planned(plan) && !is_update_policy(plan))
-      check_shapes(subject.experiment, subject.model, subject.data,
-                   choose_plan(plan, devices, subject.experiment, subject.model));
+    try {
+      steps.push_back(check_phase(options, experiment, k, common));
+    } catch (const Error& error) {
+      Diagnosis diagnosis = error.diagnosis();
+      if (!diagnosis.where.starts_with("phase")) diagnosis.where = fmt::format("phase {}: {}", k + 1, diagnosis.where);
+      throw Error(error.blame(), std::move(diagnosis));
+    }
   }
   return steps;
 }
@@ -274,23 +193,46 @@ TrainOptions options_of_phase(const TrainOptions& options, const Experiment& exp
   const int attempted = attempts(folder, phase);
   one.experiment.out = attempt_folder(folder, phase, attempted + 1);
   one.resume.clear();
-  if (phase > 1) one.start_from = before;
+  one.start_from = before;
   for (int a = attempted; a > 0 && one.resume.empty(); --a)
     if (newest_complete(attempt_folder(folder, phase, a))) one.resume = attempt_folder(folder, phase, a);
   if (!one.resume.empty()) one.start_from.clear();
   return one;
 }
 
-/// The row and the folder of the newest attempt of the phase, if that was trained to its end.
-std::optional<PhaseResult> earlier_result(const fs::path& folder, int phase, int64_t steps) {
-  const int attempted = attempts(folder, phase);
-  if (attempted == 0) return std::nullopt;
-  const fs::path newest = attempt_folder(folder, phase, attempted);
-  std::optional<RunResult> row = finished_row(newest);
-  if (!row) row = row_of_last_checkpoint(newest, steps);
-  if (!row) return std::nullopt;
-  return PhaseResult{.phase = phase, .changes = {}, .folder = newest, .row = std::move(*row)};
+/// Says from where the run can go on after a phase that did not end. Its own run does not say it (closing_lines).
+void say_how_to_go_on(const TrainOptions& phase, int number, const std::string& launched_by) {
+  std::optional<FoundCheckpoint> newest;
+  for (int a = attempts(phase.phases, number); a > 0 && !newest; --a)
+    newest = newest_complete(attempt_folder(phase.phases, number, a));
+  if (number == 1 && !newest) return;  // nothing is lost
+  const std::string where =
+      newest ? fmt::format("from its newest complete checkpoint, after step {}", newest->step) : "from its beginning";
+  std::cout << fmt::format("phase {} can go on {}\nto resume: {}\n", number, where,
+                           resume_command(launched_by, phase, phase.phases))
+            << std::flush;
 }
+
+/// The run's folder, which is removed if nothing was trained: then a mistake leaves nothing behind.
+class PhasesFolder {
+ public:
+  PhasesFolder(const TrainOptions& options, const Experiment& experiment)
+      : path_(folder_of(options, experiment)), is_new_(options.resume.empty()) {}
+  ~PhasesFolder() {
+    std::error_code ignored;
+    if (!is_new_ || attempts(path_, 1) > 0) return;
+    fs::remove(path_ / kPhasesFile, ignored);
+    fs::remove(path_, ignored);  // only if it is empty
+  }
+  PhasesFolder(const PhasesFolder&) = delete;
+  PhasesFolder& operator=(const PhasesFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+
+ private:
+  const fs::path path_;
+  const bool is_new_;
+};
 
 }  // namespace
 
@@ -318,26 +260,27 @@ int run_phases(const TrainOptions& options, const Experiment& experiment,
         {"--json", options.json, "a run in phases has a run.json for each", "leave it out, and read phases.json"});
   const int count = int(experiment.phases.size());
   const std::vector<int64_t> steps = check_phases(options, experiment);
-  const fs::path folder = folder_of(options, experiment);
+  const PhasesFolder made(options, experiment);
+  const fs::path& folder = made.path();
   check_same(folder, options, experiment);
+  const fs::path begins_with = options.resume.empty() ? options.start_from : begun_with(folder);
+  if (!options.start_from.empty()) write_phases(folder, experiment.name, begins_with, {});
   std::vector<PhaseResult> results;
   for (int phase = 1; phase <= count; ++phase) {
     const std::vector<std::string> changes = changes_of(options, experiment.phases[size_t(phase) - 1]);
     std::cout << fmt::format("{}phase {} of {}: {}\n", phase > 1 ? "\n" : "", phase, count, join(changes))
               << std::flush;
-    std::optional<PhaseResult> result = earlier_result(folder, phase, steps[size_t(phase) - 1]);
+    std::optional<PhaseResult> result = newest_result(folder, phase, steps[size_t(phase) - 1]);
     if (result) {
       std::cout << fmt::format("was trained: {}\n", result->folder.string());
     } else {
       const TrainOptions one =
-          options_of_phase(options, experiment, phase, folder, results.empty() ? fs::path() : results.back().folder);
+          options_of_phase(options, experiment, phase, folder, results.empty() ? begins_with : results.back().folder);
       if (const int code = train_phase(one); code != 0) {
-        if (phase > 1 && code == kRunFailed && !newest_complete(*one.experiment.out))  // otherwise the run has said it
-          std::cout << fmt::format("phase {} has no checkpoint; the phases before it are kept\nto resume: {}\n", phase,
-                                   resume_command(launched_by, one, folder));
+        if (code != kUserError) say_how_to_go_on(one, phase, launched_by);
         return code;
       }
-      result = earlier_result(folder, phase, 0);
+      result = newest_result(folder, phase, 0);
       if (!result)
         fail_run({one.experiment.out->string(), "is not the folder of the phase that has just ended",
                   "rank 0 may have written it on another machine",
@@ -345,9 +288,9 @@ int run_phases(const TrainOptions& options, const Experiment& experiment,
     }
     result->changes = changes;
     results.push_back(std::move(*result));
-    write_phases(folder, experiment, results);
+    write_phases(folder, experiment.name, begins_with, results);
   }
-  show(folder, results);
+  std::cout << phases_text(folder, folder / "report.html", results) << std::flush;
   return 0;
 }
 

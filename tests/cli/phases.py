@@ -4,7 +4,7 @@ import os
 import shutil
 import signal
 
-from support import BUSY, CliTest, children_of, stop, wait_until
+from support import BUSY, CliTest, children_of, stop, text_of, wait_until
 
 PHASES = """
 [[phase]]
@@ -62,12 +62,36 @@ class Phases(CliTest):
         self.assertEqual(phases[1]["changes"], ['frozen=["fc1.*"]', 'length="1 epochs"'])
         self.trireme("train", "e.toml", "--start-from", os.path.join("a", "phase-3"), "--steps", "2", "--out", "b")
         self.refused("train", "e.toml", "--start-from", "a", says=["run in phases", "a/phase-1"])
-        self.refused("report", "a", data=False, says=["has a run for each phase", "a/phase-1"])
+        self.refused("report", "a", os.path.join("a", "phase-1"), data=False, says=["has a run for each phase", "a/phase-1"])
+        page = text_of(self.path("a", "report.html"))
+        for words in ("small: all phases", "phase-2/report.html", 'frozen=[&quot;fc1.*&quot;]', "accuracy against time"):
+            self.assertTrue(words in page, words)
+        os.remove(self.path("a", "report.html"))
+        out, _ = self.trireme("report", "a", data=False)
+        self.assertRegex(out, r"2 +tensor 2 +8 ")
+        self.assertIn("all phases: ", out)
+        self.assertEqual(text_of(self.path("a", "report.html")), page)
         out, _ = self.trireme("train", "p.toml", "--resume", "a")
         self.assertEqual(out.count("was trained: a/phase-"), 3)
         self.experiment("other.toml", PHASES.replace("2 epochs", "3 epochs"))
         self.refused("train", "other.toml", "--resume", "a", says=["phases.json", "phase 1 was trained with", "3 epochs"])
         self.refused("train", "p.toml", "--resume", "a", "--out", "c", says=["--out", "its own folder"])
+
+    def test_a_resumed_run_begins_with_what_it_was_started_from(self):
+        self.trireme("train", "e.toml", "--steps", "3", "--set", "checkpoint.every=3 steps", "--out", "s")
+        self.experiment("long.toml", PHASES.replace('length = "2 epochs"', 'length = "100000 epochs"'))
+        process = self.start("launch", "-n", "2", "train", "long.toml", "--start-from", "s", "--out", "a")
+        self.addCleanup(stop, process)
+        metrics = self.path("a", "phase-1", "metrics.jsonl")
+        wait_until(lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0)
+        os.kill(max(children_of(process.pid)), signal.SIGKILL)
+        out, err = process.communicate(timeout=30 * BUSY)
+        self.assertEqual(process.returncode, 1, err)
+        self.refused("report", "a", data=False, says=["has no finished phase", "trireme report a/phase-1"])
+        self.experiment("long.toml", PHASES)
+        for launch in ((), ("launch", "-n", "2")):
+            out, _ = self.trireme(*launch, "train", "long.toml", "--resume", "a")
+            self.assertIn("was trained: a/phase-1.2" if launch else "begins with the state after step 3 of", out)
 
     def test_flags_replace_changes(self):
         self.trireme("train", "p.toml", "--set", "batch=64", "--steps", "2", "--out", "a")
@@ -159,7 +183,7 @@ class Phases(CliTest):
         os.kill(max(children_of(process.pid)), signal.SIGKILL)
         out, err = process.communicate(timeout=30 * BUSY)
         self.assertEqual(process.returncode, 1, err)
-        self.assertIn("phase 2 has no checkpoint; the phases before it are kept\nto resume: trireme launch -n 2 train long.toml", out)
+        self.assertIn("phase 2 can go on from its beginning\nto resume: trireme launch -n 2 train long.toml", out)
         self.assertTrue(out.rstrip().endswith("--plan data --resume a"), out)
         self.experiment("long.toml", PHASES)
         out, _ = self.trireme("launch", "-n", "2", "train", "long.toml", "--resume", "a")
@@ -207,6 +231,14 @@ class Phases(CliTest):
         self.refused("launch", "-n", "2", "train", "p.toml", "--messages", says=["has phases", "--phase 1 to 3"])
         self.refused("launch", "-n", "2", "train", "p.toml", "--json", "x.json", says=["--json", "phases.json"])
         self.refused("launch", "-n", "2", "train", "p.toml", "--devices", "4", says=["--devices", "2 processes"])
+        self.experiment("alone.toml", PHASES.replace('plan = "tensor"', 'plan = "single"'))
+        self.refused("launch", "-n", "2", "train", "alone.toml", "--out", "n", says=["phase 2", "single", "1 worker", "2 processes"])
+        self.refused("launch", "-n", "2", "--print", "slurm", "train", "p.toml", says=["has phases", "--phase 1 to 3"])
+        self.write("c.cluster.toml", "")
+        self.refused("launch", "-n", "2", "train", "p.toml", "--cluster", "c.cluster.toml", says=["--cluster", "--backend virtual"])
+        self.refused("launch", "-n", "2", "train", "p.toml", "--set", "adapt=true", "--out", "n", says=["adapt", "processes"])
+        self.refused("train", "p.toml", "--start-from", "nowhere", "--out", "n", says=["nowhere"])
+        self.assertFalse(os.path.exists(self.path("n")), "a mistake leaves nothing behind")
         self.refused("train", "p.toml", "--resume", ".", says=["--resume", "it has no phase-1"])
         self.refused("train", "p.toml", "--json", "x.json", says=["--json", "phases.json"])
         for words in (("train", "e.toml"), ("launch", "-n", "2", "train", "e.toml")):
