@@ -23,7 +23,8 @@ struct Length {
 };
 
 /// A table of a document, or a table inside it. Copies and sub-tables share the document and its record of keys read.
-/// Keys may be dotted ("optimizer.rate"). Not thread-safe.
+/// Keys may be dotted ("optimizer.rate"); a key of the table that is named just so, dots included, comes first. Not
+/// thread-safe.
 class ConfigTable {
  public:
   static ConfigTable from_file(const std::filesystem::path& path);
@@ -34,7 +35,8 @@ class ConfigTable {
   /// Applies "a.b=value", as given to --set. The value is parsed as TOML (3, true, [1, 2], "x"). A value that is not
   /// TOML is a string, so `precision=bf16` and `device_memory=2 GiB` need no quotes, and a list may be written
   /// `devices=1,2`. Keys start from the top of the document. A key that does not exist is added; finish() reports it if
-  /// no getter reads it. `flag`: what messages name instead, if the user did not write --set: "--device cuda".
+  /// no getter reads it. Names with dots or blanks have quotes: `data.columns."a b"="numeric"`. `flag`: what messages
+  /// name instead, if the user did not write --set: "--device cuda".
   void override_with(std::string_view assignment, std::string_view flag = "");
 
   /// Allows a string under `key` as the short form of a table with that string under `name`. Later assignments may add
@@ -97,9 +99,10 @@ class ConfigTable {
   struct Document;
   struct Reader;
   ConfigTable(std::shared_ptr<Document> document, std::string path);
+  std::string path_to(std::string_view key) const;  ///< from the top
 
   std::shared_ptr<Document> document_;
-  std::string path_;  ///< dotted path of this table from the top, "" for the top; elements of [[a]] are "a[0]"
+  std::string path_;  ///< of this table from the top, as base/key_path.h writes it; "": the top
 };
 
 }  // namespace trireme

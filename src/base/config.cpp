@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -11,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_file.h"
+#include "base/key_path.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "base/unknown_key.h"
@@ -33,10 +35,6 @@ struct ConfigTable::Document {
 };
 
 namespace {
-
-std::string join_path(const std::string& table, std::string_view key) {
-  return table.empty() ? std::string(key) : table + "." + std::string(key);
-}
 
 /// Writes the number with the fewest digits that identify it: 0.1, not 0.10000000000000001.
 std::string shortest(double value) {
@@ -121,7 +119,7 @@ void collect_leaves(const toml::node& node, const std::string& path, const std::
                     std::vector<Leaf>& leaves) {
   if (const auto* table = node.as_table(); table != nullptr && (!table->empty() || path.empty())) {
     for (const auto& [name, value] : *table)
-      collect_leaves(value, join_path(path, name.str()), std::string(name.str()), leaves);
+      collect_leaves(value, path_in(path, name.str()), std::string(name.str()), leaves);
   } else if (holds_tables(node)) {
     size_t i = 0;
     for (const auto& element : *node.as_array()) collect_leaves(element, fmt::format("{}[{}]", path, i++), key, leaves);
@@ -147,14 +145,21 @@ std::vector<std::string> split_list(std::string_view text) {
 /// One look-up: the node under a key. The key counts as known from then on.
 struct ConfigTable::Reader {
   Reader(const ConfigTable& table, std::string_view key) : table(table), key(key) {
-    path = join_path(table.path_, key);
+    path = table.path_to(key);
     table.document_->known.insert(path);
     node = find(*table.document_, path);
   }
 
   static const toml::node* find(const Document& document, const std::string& path) {
-    if (path.empty()) return &document.root;
-    return document.root.at_path(path).node();
+    const toml::node* node = &document.root;
+    if (path.empty()) return node;
+    const std::optional<std::vector<PathPart>> parts = split_path(path);
+    for (size_t i = 0; parts && node != nullptr && i < parts->size(); ++i) {
+      const PathPart& part = (*parts)[i];
+      if (part.index) node = node->is_array() ? node->as_array()->get(*part.index) : nullptr;
+      else node = node->is_table() ? node->as_table()->get(part.key) : nullptr;
+    }
+    return parts ? node : nullptr;
   }
 
   [[noreturn]] void wrong(const std::string& expected) const {
@@ -229,6 +234,36 @@ struct ConfigTable::Reader {
 
 namespace {
 
+/// Returns the position of the assignment's sign, which may not be in quotes; npos: there is none.
+size_t end_of_key(std::string_view assignment) {
+  char quote = 0;
+  for (size_t i = 0; i < assignment.size(); ++i) {
+    const char c = assignment[i];
+    if (quote != 0 && c == '\\') ++i;
+    else if (quote != 0) quote = c == quote ? char(0) : quote;
+    else if (c == '"' || c == '\'') quote = c;
+    else if (c == '=') return i;
+  }
+  return assignment.npos;
+}
+
+/// Returns the parts of the key to which a value is assigned. Errors (user), with `origin`: it is none.
+std::vector<PathPart> assigned_key(std::string_view assignment, size_t equals, const std::string& origin) {
+  const std::string_view written = assignment.substr(0, equals);
+  const bool bare = written.find_first_of("\"'") == written.npos, blank = written.find_first_of(" \t") != written.npos;
+  std::optional<std::vector<PathPart>> parts = split_path(written);
+  const bool has_index =
+      parts && std::any_of(parts->begin(), parts->end(), [](const PathPart& part) { return part.index.has_value(); });
+  const bool bracket = bare && written.find_first_of("[]") != written.npos;
+  if (equals != assignment.npos && parts && !has_index && !bracket && !(bare && blank)) return std::move(*parts);
+  fail_user(
+      {.where = origin,
+       .what = fmt::format("\"{}\" is not an assignment", assignment),
+       .why = bare && blank ? "it must be key=value, where a name with blanks needs quotes" : "it must be key=value",
+       .next = bare && blank ? "write for example --set 'data.columns.\"a b\"=\"numeric\"'"
+                             : "write for example --set optimizer.learning_rate=0.1"});
+}
+
 constexpr const char* kString = "a string";
 constexpr const char* kInt = "a whole number";
 constexpr const char* kDouble = "a number";
@@ -253,19 +288,13 @@ ConfigTable ConfigTable::from_string(std::string_view text, std::string name, bo
 
 void ConfigTable::override_with(std::string_view assignment, std::string_view flag) {
   const std::string origin = flag.empty() ? "--set " + std::string(assignment) : std::string(flag);
-  const size_t equals = assignment.find('=');
-  std::string path(assignment.substr(0, equals));
-  if (equals == std::string_view::npos || path.empty() || path.front() == '.' || path.back() == '.' ||
-      path.find("..") != std::string::npos || path.find_first_of(" \t[]") != std::string::npos)
-    fail_user({.where = origin,
-               .what = fmt::format("\"{}\" is not an assignment", assignment),
-               .why = "it must be key=value",
-               .next = "write for example --set optimizer.learning_rate=0.1"});
+  const size_t equals = end_of_key(assignment);
+  const std::vector<PathPart> parts = assigned_key(assignment, equals, origin);
   toml::table* table = &document_->root;
-  std::string_view rest = path;
-  for (size_t dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
-    const std::string_view name = rest.substr(0, dot);
-    const std::string so_far = path.substr(0, path.size() - rest.size() + dot);
+  std::string so_far;
+  for (size_t i = 0; i + 1 < parts.size(); ++i) {
+    const std::string& name = parts[i].key;
+    so_far = path_in(so_far, name);
     table->insert(name, toml::table{});
     toml::node* next = document_->expanded(so_far, *table, name);
     if (!next->is_table())
@@ -274,10 +303,20 @@ void ConfigTable::override_with(std::string_view assignment, std::string_view fl
                  .why = "it is a value, not a table with keys of its own",
                  .next = fmt::format("set \"{}\" itself", so_far)});
     table = next->as_table();
-    rest.remove_prefix(dot + 1);
   }
-  table->insert_or_assign(rest, *parse_override(assignment.substr(equals + 1)).get("value"));
-  document_->overridden[path] = origin;
+  table->insert_or_assign(parts.back().key, *parse_override(assignment.substr(equals + 1)).get("value"));
+  document_->overridden[path_of(parts)] = origin;
+}
+
+/// A table that has a key of just this name, also one with dots, means that key.
+std::string ConfigTable::path_to(std::string_view key) const {
+  if (key.empty()) return path_;
+  const toml::node* own = Reader::find(*document_, path_);
+  if (own != nullptr && own->is_table() && own->as_table()->contains(key)) return path_in(path_, key);
+  const std::optional<std::vector<PathPart>> parts = split_path(key);
+  if (!parts) return path_in(path_, key);
+  const std::string path = path_of(*parts);
+  return path_.empty() ? path : path_ + "." + path;
 }
 
 toml::node* ConfigTable::Document::expanded(const std::string& path, toml::table& parent, std::string_view name) {
@@ -287,14 +326,14 @@ toml::node* ConfigTable::Document::expanded(const std::string& path, toml::table
   toml::table full;
   full.insert(form->second, std::move(*node->as_string()));  // moving the string preserves its source line
   if (auto given = overridden.extract(path)) {
-    given.key() = join_path(path, form->second);
+    given.key() = path_in(path, form->second);
     overridden.insert(std::move(given));
   }
   return &parent.insert_or_assign(name, std::move(full)).first->second;
 }
 
 void ConfigTable::allow_short_form(std::string key, std::string name) {
-  document_->short_forms[join_path(path_, key)] = std::move(name);
+  document_->short_forms[path_to(key)] = std::move(name);
 }
 
 bool ConfigTable::has(std::string_view key) const { return Reader(*this, key).node != nullptr; }
@@ -436,7 +475,7 @@ std::vector<std::string> ConfigTable::keys() const {
 }
 
 std::string ConfigTable::where(std::string_view key) const {
-  const std::string path = join_path(path_, key);
+  const std::string path = path_to(key);
   if (auto given = document_->overridden.find(path); given != document_->overridden.end()) return given->second;
   const toml::node* node = Reader::find(*document_, path);
   if (node != nullptr && !node->source().begin) {  // a table that --set made: the first of its keys
@@ -449,7 +488,7 @@ std::string ConfigTable::where(std::string_view key) const {
 }
 
 void ConfigTable::fail(std::string_view key, std::string why, std::string next) const {
-  const toml::node* node = Reader::find(*document_, join_path(path_, key));
+  const toml::node* node = Reader::find(*document_, path_to(key));
   fail_user({.where = where(key),
              .what = node == nullptr ? "" : shown(*node),
              .why = std::move(why),

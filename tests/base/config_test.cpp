@@ -228,6 +228,37 @@ TEST(Config, OverridesThatAreWrongSaySo) {
   expect_error(Blame::user, {"--set modle.name=x", "unknown key", "did you mean \"model.name\"?"}, [&] { d.finish(); });
 }
 
+TEST(Config, NamesWithDotsBlanksAndBrackets) {
+  ConfigTable c = ConfigTable::from_string(
+      "[columns]\n\"Sepal.Length\" = \"x\"\n\"price [EUR]\" = \"y\"\nplain = \"z\"\n[device.\"GPU.x\"]\nspeed = 2\n",
+      "x.toml");
+  const ConfigTable columns = c.table("columns");
+  EXPECT_EQ(columns.keys(), (std::vector<std::string>{"Sepal.Length", "plain", "price [EUR]"}));
+  EXPECT_EQ(columns.require_string("Sepal.Length"), "x");
+  EXPECT_EQ(columns.require_string("price [EUR]"), "y");
+  EXPECT_EQ(c.require_string("columns.\"price [EUR]\""), "y");
+  EXPECT_EQ(c.table("device").table("GPU.x").require_int("speed"), 2);
+  EXPECT_EQ(columns.where("Sepal.Length"), "x.toml:2: columns.\"Sepal.Length\"");
+  expect_error(Blame::user, {"x.toml:3: columns.\"price [EUR]\"", "y", "whole number"},
+               [&] { columns.require_int("price [EUR]"); });
+  EXPECT_EQ(columns.require_string("plain"), "z");
+  c.finish();
+
+  c.override_with("columns.\"Sepal.Length\"=\"a\"");
+  c.override_with("columns.'b = c'=d");
+  c.override_with("columns.\"plain\"=e");
+  EXPECT_EQ(columns.require_string("Sepal.Length"), "a");
+  EXPECT_EQ(columns.require_string("b = c"), "d");
+  EXPECT_EQ(columns.require_string("plain"), "e");
+  EXPECT_EQ(columns.where("plain"), "--set columns.\"plain\"=e");
+  c.override_with("columns.\"odd.one\"=1");
+  expect_error(Blame::user, {"--set columns.\"odd.one\"=1", "unknown key"}, [&] { c.finish(); });
+  expect_error(Blame::user, {"--set columns.b x=1", "key=value", "blanks needs quotes", "\"a b\""},
+               [&] { c.override_with("columns.b x=1"); });
+  for (const char* given : {"columns.\"b=1", "columns.\"b\"c=1", "a[0]=1"})
+    expect_error(Blame::user, {given, "key=value"}, [&] { c.override_with(given); });
+}
+
 TEST(Config, SyntaxErrorsAreOneLineWithThePlace) {
   expect_error(Blame::user, {"x.toml:2", "not valid TOML"},
                [] { ConfigTable::from_string("a = 1\nb = = 2\n", "x.toml"); });
