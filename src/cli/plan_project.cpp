@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/counted.h"
 #include "base/json_file.h"
 #include "base/units.h"
 #include "cli/commands.h"
@@ -38,8 +39,8 @@ using nlohmann::json;
 /// Predicts the steps of plans; each plan once.
 class Steps {
  public:
-  Steps(const RunSpec& experiment, const Model& model, Predictions& predictions)
-      : experiment_(experiment), model_(model), predictions_(predictions) {}
+  Steps(const RunSpec& experiment, const Model& model, Predictions& predictions, int64_t epoch_samples)
+      : experiment_(experiment), model_(model), predictions_(predictions), epoch_samples_(epoch_samples) {}
 
   /// Returns nullopt if the plan does not suit the model, the batch or the number of devices.
   std::optional<PredictedStep> operator()(const std::string& strategy, int devices, int64_t batch) {
@@ -57,6 +58,9 @@ class Steps {
     return plans;
   }
 
+  /// Those whose batch would have more samples than an epoch.
+  const std::vector<std::string>& too_large() const { return too_large_; }
+
   Plan plan_of(const Projected& p) {
     RunSpec experiment = experiment_;
     experiment.batch = p.batch;
@@ -69,6 +73,10 @@ class Steps {
 
  private:
   std::optional<PredictedStep> predicted(const std::string& strategy, int devices, int64_t batch) {
+    if (batch > epoch_samples_) {
+      too_large_.push_back(fmt::format("{} with a batch of {}", strategy, batch));
+      return std::nullopt;
+    }
     RunSpec experiment = experiment_;
     experiment.batch = batch;
     try {
@@ -85,6 +93,8 @@ class Steps {
   const RunSpec& experiment_;
   const Model& model_;
   Predictions& predictions_;
+  const int64_t epoch_samples_;
+  std::vector<std::string> too_large_;
   std::map<std::tuple<std::string, int, int64_t>, std::optional<PredictedStep>> known_;
 };
 
@@ -198,18 +208,22 @@ json to_json(const Projection& projection, Steps& steps) {
 /// Breaks lines where there is a terminal; a file or a pipe gets whole ones.
 std::string in_prose(const std::string& text) { return wrap_lines(text, columns_of_output(STDERR_FILENO, 0)); }
 
+void print_left_out(std::vector<std::string> plans, const char* why) {
+  constexpr size_t kMostNamed = 4;
+  if (plans.empty()) return;
+  const size_t more = plans.size() - std::min(plans.size(), kMostNamed);
+  plans.resize(plans.size() - more);
+  std::cerr << in_prose(fmt::format("\nleft out, because {}: {}{}\n", why, fmt::join(plans, "; "),
+                                    more > 0 ? fmt::format(" and {} more", more) : ""));
+}
+
 void print(const std::vector<Projection>& projections, Steps& steps) {
   for (const Projection& p : projections)
     std::cerr << (p.request.per_worker ? fmt::format("\n{} samples for every data-parallel worker\n", p.request.batch)
                                        : fmt::format("\n{} samples in every global batch\n", p.request.batch))
               << table_of(p, steps) << in_prose(findings(p));
-  constexpr size_t kMostNamed = 4;
-  std::vector<std::string> left_out = steps.too_full();
-  if (left_out.empty()) return;
-  const size_t more = left_out.size() - std::min(left_out.size(), kMostNamed);
-  left_out.resize(left_out.size() - more);
-  std::cerr << in_prose(fmt::format("\nleft out, because they do not fit into the devices' memory: {}{}\n",
-                                    fmt::join(left_out, "; "), more > 0 ? fmt::format(" and {} more", more) : ""));
+  print_left_out(steps.too_large(), "an epoch has fewer samples");
+  print_left_out(steps.too_full(), "they do not fit into the devices' memory");
 }
 
 /// Returns the fastest projection to the target that a single plan represents; null if no epochs are known.
@@ -230,6 +244,15 @@ std::string winner_in_words(const Projected* winner, int64_t batch) {
                      winner->batch == batch ? ""
                                             : fmt::format("; it is for a batch of {}: train it with --set batch={}",
                                                           winner->batch, winner->batch));
+}
+
+/// Errors (user): a batch has more samples than an epoch, whatever the number of workers.
+void check_batches(const PlanProjectOptions& options, int64_t batch, int64_t epoch_samples) {
+  const int64_t least = options.per_worker > 0 ? options.per_worker : batch;
+  if (least <= epoch_samples) return;
+  fail_user({options.per_worker > 0 ? "--batch-per-worker" : "batch", std::to_string(least),
+             fmt::format("an epoch has {}", counted(epoch_samples, "sample")),
+             fmt::format("use at most {}, or say how long an epoch is: --epoch-samples", epoch_samples)});
 }
 
 /// Parses "8", "2,4,8", or "1..256" (1, 2, 4, ..., 256). Throws CLI::ValidationError.
@@ -290,14 +313,16 @@ int run_plan_project(const PlanProjectOptions& options) {
   const TaskData& data = subject.data;
   const Model& model = subject.model;
   Predictions& predictions = subject.predictions;
-  Steps steps(experiment, model, predictions);
+  const int64_t epoch_samples = options.epoch_samples > 0 ? options.epoch_samples : data.train->size();
+  check_batches(options, experiment.batch, epoch_samples);
+  Steps steps(experiment, model, predictions, epoch_samples);
   std::vector<Projection> projections;
   for (bool per_worker : {true, false}) {
     Projection p;
     p.request.devices = devices;
     p.request.per_worker = per_worker;
     p.request.batch = per_worker && options.per_worker > 0 ? options.per_worker : experiment.batch;
-    p.request.epoch_samples = options.epoch_samples > 0 ? options.epoch_samples : data.train->size();
+    p.request.epoch_samples = epoch_samples;
     p.rows = in_phase(&progress, "simulating", [&] { return project(p.request, epochs, std::ref(steps)); });
     projections.push_back(std::move(p));
   }

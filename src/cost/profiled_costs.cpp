@@ -110,6 +110,7 @@ const ProfiledCosts::Sizes& ProfiledCosts::sizes_of(NodeId node, const ShardingO
   const std::string key = sites_.key(node, option, tensor);
   if (const auto found = profile_.layers.find(key); found != profile_.layers.end() && !found->second.empty()) {
     const Sizes& sizes = found->second;
+    samples = std::min(samples, std::max(sizes.rbegin()->first, most_samples()));  // more are extrapolated
     const bool between = samples >= sizes.begin()->first && samples <= sizes.rbegin()->first;
     if (between || !options_.measures_missing) return sizes;
   }
@@ -119,6 +120,7 @@ const ProfiledCosts::Sizes& ProfiledCosts::sizes_of(NodeId node, const ShardingO
                            sites_.model().node(node).name, option.name, tensor, name_of(options_.sites.precision)),
                "the profile was measured for another model or other degrees",
                "extend it: trireme profile EXPERIMENT --out THE_FILE"});
+  samples = std::min(samples, most_samples());
   // Measures all that is missing for this tensor degree, so that layers alternate as in a step.
   std::vector<LayerRequest> requests = requests_for(sites_, {tensor}, samples);
   std::erase_if(requests, [&](const LayerRequest& r) TRIREME_REQUIRES(mutex_) {
@@ -134,6 +136,11 @@ const ProfiledCosts::Sizes& ProfiledCosts::sizes_of(NodeId node, const ShardingO
   const auto found = profile_.layers.find(key);
   check_internal(found != profile_.layers.end(), "a cost is requested for one of the layer's options");
   return found->second;
+}
+
+int64_t ProfiledCosts::most_samples() const {
+  if (most_samples_ == 0) most_samples_ = most_samples_to_measure(sites_);
+  return most_samples_;
 }
 
 const ProfiledCosts::CostEntry& ProfiledCosts::entry(NodeId node, const ShardingOption& option, int tensor,

@@ -1,5 +1,6 @@
 // Layer costs from a profile: the measured value at a measured size; between two measured sizes, the line through them;
-// beyond them, the line through the last two.
+// beyond them, the line through the last two. What does not fit into the memory of this machine is not measured but
+// extrapolated.
 #pragma once
 
 #include <map>
@@ -58,6 +59,7 @@ class ProfiledCosts final : public LayerCosts {
       TRIREME_EXCLUDES(mutex_);
   const Sizes& sizes_of(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const
       TRIREME_REQUIRES(mutex_);
+  int64_t most_samples() const TRIREME_REQUIRES(mutex_);
   UpdateMeasurement update_of(int contributors) const;
 
   LayerSites sites_;
@@ -68,6 +70,7 @@ class ProfiledCosts final : public LayerCosts {
   // measurements made by this object, not in the given profile
   mutable std::vector<MeasuredGroup> measured_ TRIREME_GUARDED_BY(mutex_);
   mutable std::map<CostKey, CostEntry> known_ TRIREME_GUARDED_BY(mutex_);
+  mutable int64_t most_samples_ TRIREME_GUARDED_BY(mutex_) = 0;  ///< that are measured here at once; 0: not known yet
 };
 
 /// Interpolates the measured `sizes` (not empty) for `samples` > 0.

@@ -348,6 +348,19 @@ std::vector<LayerMeasurement> measure_layers(const LayerSites& sites, const std:
   return results;
 }
 
+int64_t most_samples_to_measure(const LayerSites& sites) {
+  const Model& model = sites.model();
+  int64_t largest = 1;  // elements of a layer's inputs and output, of one sample
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
+    const LayerSite& site = sites.site(id);
+    int64_t elements = element_count(site.output_shape);
+    for (const Shape& shape : site.input_shapes) elements += element_count(shape);
+    largest = std::max(largest, elements);
+  }
+  const double bytes = 2 * double(largest) * double(c10::elementSize(compute_type(sites.options().precision)));
+  return std::max<int64_t>(1, int64_t(kMemoryShare * double(measured_devices().memory) / bytes));
+}
+
 std::vector<LayerRequest> requests_for(const LayerSites& sites, const std::vector<int>& tensors, int64_t samples) {
   std::vector<LayerRequest> requests;
   std::set<std::string> seen;

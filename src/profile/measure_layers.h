@@ -41,6 +41,10 @@ std::vector<LayerMeasurement> measure_layers(const LayerSites& sites, const std:
                                              const Repetitions& repetitions = {}, int threads = 1,
                                              double core_seconds = 0);
 
+/// Returns the greatest number of samples at which each layer's call, its tensors and their gradients, fits into the
+/// memory that measurements may use; at least 1.
+int64_t most_samples_to_measure(const LayerSites& sites);
+
 /// All nodes under all options at the degrees in `tensors`, with `samples` samples. Of requests with equal keys, only
 /// the first in the model's order.
 std::vector<LayerRequest> requests_for(const LayerSites& sites, const std::vector<int>& tensors, int64_t samples);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "profile/measured_devices.h"
 #include "zoo/zoo.h"
 
 namespace trireme {
@@ -45,6 +46,19 @@ TEST(MeasureAgain, ALayerWithoutBackwardHasNone) {
   LayerMeasurement kept = measured(0, 0, 1);
   keep_fastest(kept, measured(0, 0, 1));
   EXPECT_EQ(kept.crowding, 1);
+}
+
+/// What is measured at once fits into the memory of one worker.
+TEST(MeasureAgain, AsManySamplesAsFitIntoTheMemory) {
+  const auto most = [](int width) {
+    const Model model = make_model({.name = "mlp", .sample_shape = {width}, .classes = 2, .options = {{"hidden", 2}}});
+    return most_samples_to_measure(LayerSites(model, {}));
+  };
+  constexpr int kWidth = 1 << 20;
+  const auto memory = double(measured_devices().memory);
+  EXPECT_LT(double(most(kWidth)) * 2 * kWidth * sizeof(float), memory);
+  EXPECT_GT(double(most(kWidth)) * 2 * kWidth * sizeof(float), 0.1 * memory);
+  EXPECT_NEAR(double(most(kWidth)) / double(most(4 * kWidth)), 4, 0.1);
 }
 
 TEST(MeasureAgain, MeasuresEveryGroupTwiceMoreWithinItsTimeAndNoneBeyondIt) {
