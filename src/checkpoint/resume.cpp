@@ -7,6 +7,7 @@
 #include <array>
 #include <string_view>
 
+#include "base/counted.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "experiment/batches.h"
@@ -150,10 +151,11 @@ Resumption open_resumption(const fs::path& path, const RunSpec& experiment, cons
     differing.push_back(fmt::format("{} {}, was {}", key, mine->second, written));
   }
   if (steps > 0 && index.step >= steps)
-    fail_user({.where = resumption.path.string(),
-               .what = fmt::format("{} steps are done", index.step),
-               .why = fmt::format("the experiment's length is {}", steps),
-               .next = "nothing is left to train: use a greater length, or --steps"});
+    fail_user(
+        {.where = resumption.path.string(),
+         .what = fmt::format("{} steps are done", index.step),
+         .why = fmt::format("the training has {} in all, and none is left", counted(steps, "step")),
+         .next = fmt::format("train longer: --steps {} or more, which counts from the beginning", index.step + 1)});
   if (!differing.empty())
     resumption.notices.push_back("the curve will not be that of one uninterrupted run: " + join(differing, "; "));
   return resumption;

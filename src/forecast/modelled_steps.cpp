@@ -54,7 +54,7 @@ void SynchronousSteps::make_step(int64_t step) const {
   for (int w = 0; w < n; ++w) {
     computing.push_back(times_.seconds(w, step, samples_(w, step)));
     const Failures::Work work = failures_.work(w, now_, computing.back());
-    if (work.is_lost) fail_lost("worker", w, work.end);
+    if (work.is_lost) fail_lost("worker", w, work.failed_at);
     end.push_back(work.end);
   }
   const double last = *std::max_element(end.begin(), end.end());

@@ -236,7 +236,7 @@ Plan uniform_plan(const Model& model, const Cluster& cluster, const Degrees& deg
     fail_user(
         {"plan",
          fmt::format("data {} x tensor {} x pipeline {} = {}", degrees.data, degrees.tensor, degrees.pipeline, devices),
-         fmt::format("the cluster has {} devices", cluster.size()), "make the product equal the number of devices"});
+         fmt::format("there are {} devices", cluster.size()), "make the product equal the number of devices"});
   Plan plan = empty_plan(model, cluster);
   const int per_stage = degrees.data * degrees.tensor, stages = degrees.pipeline * degrees.chunks;
   for (int s = 0; s < stages; ++s) {

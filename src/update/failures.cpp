@@ -21,10 +21,10 @@ Failures::Work Failures::work(int replica, double begin, double seconds) const {
     if (begin + seconds <= failure.at) break;
     const double back = failure.at + failure.back_after;
     if (back <= begin) continue;
-    if (std::isinf(back)) return {std::max(begin, failure.at), true};
+    if (std::isinf(back)) return {std::max(begin, failure.at), true, failure.at};
     begin = back;
   }
-  return {begin + seconds, false};
+  return {begin + seconds};
 }
 
 void fail_lost(const char* kind, int number, double at) {

@@ -22,6 +22,7 @@ class Failures {
   struct Work {
     double end = 0;        ///< when the work ends, or when the replica fails for good
     bool is_lost = false;  ///< true: the work never ends
+    double failed_at = 0;  ///< if it is lost: the time of the failure, which can be before `begin`
   };
   /// Returns the end of `seconds` of work that the replica starts at `begin`.
   Work work(int replica, double begin, double seconds) const;

@@ -76,6 +76,15 @@ TEST(Failures, ALostReplicaEndsPoliciesThatNeedAll) {
     });
 }
 
+/// Replica 1 has made its step, and waits for replica 0, when it fails.
+TEST(Failures, AFailureDuringAWaitIsReportedWithItsTime) {
+  const ToyProblem problem{.seed = 82};
+  const auto policy = local_sgd({.every = kEachStep});
+  expect_error(Blame::run, {"replica 1", "after 2.50 s"}, [&] {
+    train_virtually(*policy, problem, {.steps = {6}, .learning_rate = kRate}, {4, 1}, {{.replica = 1, .at = 2.5}});
+  });
+}
+
 TEST(Failures, AsynchronousReplicasContinueWithoutLostOnes) {
   const ToyProblem problem{.seed = 83};
   // A replica that is lost in its fourth step has the same effect as one that makes three steps.

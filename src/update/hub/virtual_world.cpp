@@ -103,7 +103,7 @@ class VirtualHub final : public CommunicatorHub {
       counts_.compute_seconds += seconds;
       return;
     }
-    if (!world_.failures_.others_go_on) fail_lost("replica", replica(), now());
+    if (!world_.failures_.others_go_on) fail_lost("replica", replica(), work.failed_at);
     is_lost_ = true;
     world_.attendance_.lose(replica());
   }
