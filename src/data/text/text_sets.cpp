@@ -77,8 +77,9 @@ std::shared_ptr<const Tokenizer> make_tokenizer(const DataSpec& spec, const std:
 TaskData stream_task(const DataSpec& spec, std::vector<int32_t> train_tokens, std::vector<int32_t> test_tokens,
                      int64_t vocabulary, const std::string& title, const std::string& notes) {
   const int64_t window = spec.sequence > 0 ? spec.sequence : kDefaultSequence;
-  return limited_task(spec, std::make_shared<TextStream>(std::move(train_tokens), vocabulary, window),
-                      std::make_shared<TextStream>(std::move(test_tokens), vocabulary, window),
+  return limited_task(spec,
+                      std::make_shared<TextStream>(std::move(train_tokens), vocabulary, window, "the training text"),
+                      std::make_shared<TextStream>(std::move(test_tokens), vocabulary, window, "the test text"),
                       fmt::format("{}, {} different tokens, sequences of {}", title, with_commas(vocabulary), window),
                       "sequences", notes);
 }

@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-TextStream::TextStream(std::vector<int32_t> tokens, int64_t vocabulary, int64_t window)
+TextStream::TextStream(std::vector<int32_t> tokens, int64_t vocabulary, int64_t window, const char* text)
     : tokens_(std::move(tokens)), vocabulary_(vocabulary), window_(window) {
   if (window < 1)
     fail_user({.where = "data.sequence",
@@ -22,7 +22,7 @@ TextStream::TextStream(std::vector<int32_t> tokens, int64_t vocabulary, int64_t 
   if (count <= window)
     fail_user({.where = "data.sequence",
                .what = std::to_string(window),
-               .why = fmt::format("the text has {} tokens; a sample takes its own and the one after them", count),
+               .why = fmt::format("{} has {} tokens; a sample takes its own and the one after them", text, count),
                .next = fmt::format("set at most {}", std::max<int64_t>(count - 1, 1))});
 }
 

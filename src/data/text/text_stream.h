@@ -14,8 +14,9 @@ namespace trireme {
 /// [n, window]. Immutable; `get` is thread-safe.
 class TextStream final : public Dataset {
  public:
-  /// Tokens are in 0 .. vocabulary - 1. User errors: a window below 1; fewer than window + 1 tokens.
-  TextStream(std::vector<int32_t> tokens, int64_t vocabulary, int64_t window);
+  /// Tokens are in 0 .. vocabulary - 1. User errors: a window below 1; fewer than window + 1 tokens in the text, which
+  /// messages call `text`.
+  TextStream(std::vector<int32_t> tokens, int64_t vocabulary, int64_t window, const char* text = "the text");
 
   int64_t size() const override { return (static_cast<int64_t>(tokens_.size()) - 1) / window_; }
   Shape sample_shape() const override { return {window_}; }
