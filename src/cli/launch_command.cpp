@@ -150,7 +150,10 @@ void start_host(const LaunchOptions& options, const LaunchHost& host, const Loca
 }
 
 /// Sets the ranks' token in the environment that they inherit. It appears on no command line.
-void set_token(const LaunchOptions& options) { ::setenv(kTokenVariable, token_of(options).c_str(), /*overwrite=*/1); }
+void set_token(const LaunchOptions& options) {
+  const std::string token = token_of(options);
+  ::setenv(kTokenVariable, token.c_str(), /*overwrite=*/1);  // NOLINT(concurrency-mt-unsafe): one thread calls it
+}
 
 /// Used by an agent; the user's launch sends the token through ssh. Reads not a byte more, because the end of the input
 /// ends the agent.

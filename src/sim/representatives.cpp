@@ -52,9 +52,11 @@ class SamplesOfRanks {
       if (of_rank_[size_t(mesh.workers.front())] >= 0) continue;  // an earlier op on the same ranks
       for (int index = 0; index < mesh.data; ++index) {
         std::vector<int64_t> samples;
+        samples.reserve(sizes.size());
         for (const int64_t size : sizes) samples.push_back(share_of(size, mesh.data, index).size());
         const int kind = kinds.try_emplace(std::move(samples), int(kinds.size())).first->second;
-        for (int t = 0; t < mesh.tensor; ++t) of_rank_[size_t(mesh.workers[size_t(index * mesh.tensor + t)])] = kind;
+        const auto first = mesh.workers.begin() + int64_t{index} * mesh.tensor;
+        std::for_each(first, first + mesh.tensor, [&](int rank) { of_rank_[size_t(rank)] = kind; });
       }
     }
     tell_mixed_nodes_apart(cluster);
