@@ -102,7 +102,7 @@ class ConfigTable {
   std::string path_to(std::string_view key) const;  ///< from the top
 
   std::shared_ptr<Document> document_;
-  std::string path_;  ///< of this table from the top, as base/key_path.h writes it; "": the top
+  std::string path_;  ///< of this table from the top, with quotes where TOML needs them; "": the top
 };
 
 }  // namespace trireme

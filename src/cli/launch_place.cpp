@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <random>
 
-#include "cli/launch_command.h"
+#include "cli/launch_options.h"
 #include "comm/rendezvous/interfaces.h"
 #include "comm/rendezvous/token.h"
 #include "trireme/error.h"

@@ -156,7 +156,7 @@ nlohmann::json options_of(const std::string& strategy, const ReplicaSpec& spec) 
     if (!keys.insert(key).second)
       fail_user(
           {fmt::format("strategy \"{}\"", strategy), std::string(key), "is given twice", "leave one of them out"});
-    given.override_with(parts[i]);
+    given.override_with(parts[i], fmt::format("strategy \"{}\"", strategy));
   }
   return given.to_json();
 }

@@ -286,7 +286,7 @@ class Checkpoints(CliTest):
         fresh = ["train", "e.toml", "--out", "b"]
         self.all_refused([
             ([*fresh, "--resume", "nowhere"], ["nowhere", "no such folder"]),
-            ([*fresh, "--resume", "a"], ["6 steps are done", "greater length"]),
+            ([*fresh, "--resume", "a"], ["6 steps are done", "--steps 7"]),
             ([*fresh, "--resume", "a", "--steps", "9", "--seed", "5"], ["seed = 1", "has 5"]),
             ([*fresh, "--resume", "a", "--steps", "9", "--set", "model.options.hidden=16"], ["of model mlp", "other layers"]),
             ([*fresh, "--resume", "a", "--steps", "9", "--plan", "fedavg,local=1 steps"], ["a plan without an agreement"]),

@@ -243,7 +243,7 @@ TEST(NamedPlan, Errors) {
   expect_error(Blame::user, {"\"data=99999999999\""}, [] { make("data=99999999999", 2); });
   expect_error(Blame::user, {"\"\"", "neither a known strategy nor a degree"}, [] { make("", 1); });
   expect_error(Blame::user, {"\"data=2\"", "twice"}, [] { make("data=1,data=2", 2); });
-  expect_error(Blame::user, {"data 2 x tensor 2 x pipeline 1 = 4", "has 3 devices"},
+  expect_error(Blame::user, {"data 2 x tensor 2 x pipeline 1 = 4", "there are 3 devices"},
                [] { make("data=2,tensor=2", 3); });
   expect_error(Blame::user, {"data 65536 x tensor 65536 x pipeline 1 = 4294967296"},
                [] { make("data=65536,tensor=65536", 2); });

@@ -415,7 +415,7 @@ TEST_F(Resuming, WhatDoesNotFitIsRefused) {
   experiment.model_options = {{"hidden", 33}};
   expect_refused({"is of model mlp", "other layers"});
   experiment.length = {double(kCut), Length::Unit::steps};
-  expect_refused({"6 steps are done", "length is 6", "greater length"});
+  expect_refused({"6 steps are done", "6 steps in all", "--steps 7"});
   experiment.optimizer.learning_rate = 0.5;
   const Resumption other = open_resumption(cut("whole"), experiment, build_model(experiment, data), data);
   ASSERT_EQ(other.notices.size(), 1u);

@@ -1,4 +1,4 @@
-#include "base/key_path.h"
+#include "base/config/key_path.h"
 
 #include <fmt/format.h>
 

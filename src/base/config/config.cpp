@@ -11,11 +11,12 @@
 #include <toml++/toml.h>
 #include <nlohmann/json.hpp>
 
+#include "base/config/assignment.h"
+#include "base/config/key_path.h"
+#include "base/config/unknown_key.h"
 #include "base/json_file.h"
-#include "base/key_path.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "base/unknown_key.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -234,36 +235,6 @@ struct ConfigTable::Reader {
 
 namespace {
 
-/// Returns the position of the assignment's sign, which may not be in quotes; npos: there is none.
-size_t end_of_key(std::string_view assignment) {
-  char quote = 0;
-  for (size_t i = 0; i < assignment.size(); ++i) {
-    const char c = assignment[i];
-    if (quote != 0 && c == '\\') ++i;
-    else if (quote != 0) quote = c == quote ? char(0) : quote;
-    else if (c == '"' || c == '\'') quote = c;
-    else if (c == '=') return i;
-  }
-  return assignment.npos;
-}
-
-/// Returns the parts of the key to which a value is assigned. Errors (user), with `origin`: it is none.
-std::vector<PathPart> assigned_key(std::string_view assignment, size_t equals, const std::string& origin) {
-  const std::string_view written = assignment.substr(0, equals);
-  const bool bare = written.find_first_of("\"'") == written.npos, blank = written.find_first_of(" \t") != written.npos;
-  std::optional<std::vector<PathPart>> parts = split_path(written);
-  const bool has_index =
-      parts && std::any_of(parts->begin(), parts->end(), [](const PathPart& part) { return part.index.has_value(); });
-  const bool bracket = bare && written.find_first_of("[]") != written.npos;
-  if (equals != assignment.npos && parts && !has_index && !bracket && !(bare && blank)) return std::move(*parts);
-  fail_user(
-      {.where = origin,
-       .what = fmt::format("\"{}\" is not an assignment", assignment),
-       .why = bare && blank ? "it must be key=value, where a name with blanks needs quotes" : "it must be key=value",
-       .next = bare && blank ? "write for example --set 'data.columns.\"a b\"=\"numeric\"'"
-                             : "write for example --set optimizer.learning_rate=0.1"});
-}
-
 constexpr const char* kString = "a string";
 constexpr const char* kInt = "a whole number";
 constexpr const char* kDouble = "a number";
@@ -288,8 +259,8 @@ ConfigTable ConfigTable::from_string(std::string_view text, std::string name, bo
 
 void ConfigTable::override_with(std::string_view assignment, std::string_view flag) {
   const std::string origin = flag.empty() ? "--set " + std::string(assignment) : std::string(flag);
-  const size_t equals = end_of_key(assignment);
-  const std::vector<PathPart> parts = assigned_key(assignment, equals, origin);
+  const Assignment assigned = read_assignment(assignment, origin);
+  const std::vector<PathPart>& parts = assigned.key;
   toml::table* table = &document_->root;
   std::string so_far;
   for (size_t i = 0; i + 1 < parts.size(); ++i) {
@@ -304,7 +275,7 @@ void ConfigTable::override_with(std::string_view assignment, std::string_view fl
                  .next = fmt::format("set \"{}\" itself", so_far)});
     table = next->as_table();
   }
-  table->insert_or_assign(parts.back().key, *parse_override(assignment.substr(equals + 1)).get("value"));
+  table->insert_or_assign(parts.back().key, *parse_override(assigned.value).get("value"));
   document_->overridden[path_of(parts)] = origin;
 }
 

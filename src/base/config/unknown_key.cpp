@@ -1,4 +1,4 @@
-#include "base/unknown_key.h"
+#include "base/config/unknown_key.h"
 
 #include <fmt/format.h>
 
