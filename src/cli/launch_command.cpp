@@ -66,7 +66,9 @@ std::string launched_by(const LaunchOptions& options) {
   if (options.hosts.empty()) words.insert(words.end(), {"-n", std::to_string(options.processes)});
   else words.insert(words.end(), {"--hosts", join(options.hosts, ",")});
   if (!options.interface.empty()) words.insert(words.end(), {"--interface", options.interface});
+  if (options.port != 0) words.insert(words.end(), {"--port", std::to_string(options.port)});
   if (options.ssh != LaunchOptions().ssh) words.insert(words.end(), {"--ssh", options.ssh});
+  if (!options.token_file.empty()) words.insert(words.end(), {"--token-file", options.token_file.string()});
   if (!options.bind) words.emplace_back("--no-bind");
   if (options.restarts > 0) words.insert(words.end(), {"--restarts", std::to_string(options.restarts)});
   if (!options.restart_after.empty()) words.insert(words.end(), {"--restart-after", options.restart_after});

@@ -136,7 +136,8 @@ class Phases(CliTest):
 
     def test_processes_interrupted_and_resumed(self):
         self.experiment("long.toml", PHASES.replace('length = "1 epochs"', 'length = "100000 epochs"'))
-        process = self.start("launch", "-n", "2", "train", "long.toml", "--out", "a")
+        self.write("token", "0123456789abcdef0123456789abcdef\n")
+        process = self.start("launch", "-n", "2", "--token-file", "token", "train", "long.toml", "--out", "a")
         self.addCleanup(stop, process)
         metrics = self.path("a", "phase-2", "metrics.jsonl")
         wait_until(lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0)
@@ -146,7 +147,7 @@ class Phases(CliTest):
         command = [line for line in out.splitlines() if line.startswith("to resume: ")]
         self.assertEqual(len(command), 1, out)
         words = command[0].split()
-        self.assertEqual(words[2:7], ["trireme", "launch", "-n", "2", "train"])
+        self.assertEqual(words[2:9], ["trireme", "launch", "-n", "2", "--token-file", "token", "train"])
         self.assertEqual(words[words.index("--plan") + 1], "data", "not the plan of phase 2 alone")
         self.assertEqual(words[-2:], ["--resume", "a"])
         self.assertNotIn("--phase", words)
