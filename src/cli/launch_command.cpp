@@ -412,6 +412,7 @@ int run_launch(const LaunchOptions& options) {
     fail_user({"--interface", options.interface, backend.interface_why, backend.interface_next + options.interface});
   if (!options.print.empty()) {
     check_printed(options);
+    // Refuses an experiment with phases, whose job could not run. The file may be on the job's machines only.
     if (std::filesystem::exists(options.train.experiment.experiment)) options.train.experiment.read();
     std::cout << launch_script(options.print, {hosts, options.interface, options.port, &backend, options.words});
     return 0;

@@ -33,8 +33,8 @@ struct LaunchedRows {
   std::string in_words() const;  ///< "2 processes on 1 machine"
 };
 
-/// Starts all processes and lets them measure what connects them. `progress` shows their warnings, as that one does not
-/// arrive. nullopt: the user stopped it. Errors (run): they could not, and why.
+/// Starts all processes and lets them measure what connects them. `progress` shows their warnings, for example
+/// that a rank has not arrived. nullopt: the user stopped it. Errors (run): they could not, and why.
 std::optional<ProcessMachines> measure_machines(const LaunchedRows& rows, const ExperimentOptions& experiment,
                                                 ForkServer& forks, Progress& progress);
 

@@ -142,6 +142,14 @@ int attempts(const fs::path& folder, int phase) {
   return count;
 }
 
+std::optional<ResumableAttempt> newest_resumable(const fs::path& folder, int phase) {
+  for (int attempt = attempts(folder, phase); attempt > 0; --attempt) {
+    const fs::path run = attempt_folder(folder, phase, attempt);
+    if (const std::optional<FoundCheckpoint> newest = newest_complete(run)) return ResumableAttempt{run, newest->step};
+  }
+  return std::nullopt;
+}
+
 std::optional<PhaseResult> newest_result(const fs::path& folder, int phase, int64_t steps) {
   const int attempted = attempts(folder, phase);
   if (attempted == 0) return std::nullopt;
@@ -162,32 +170,36 @@ void write_phases(const fs::path& folder, const std::string& experiment, const f
   if (!results.empty()) write_phases_page(folder / "report.html", experiment, results);
 }
 
-fs::path begun_with(const fs::path& folder) {
-  const fs::path file = folder / kPhasesFile;
-  return fs::exists(file) ? read_json_file(file).value("begins_with", "") : "";
-}
-
 void write_phases_page(const fs::path& page, const std::string& experiment, const std::vector<PhaseResult>& results) {
   Study study;
   const StudyResult shown = as_study(experiment, results, study);
   write_file_atomically(page, study_page(shown));
 }
 
-PhasesRead read_phases(const fs::path& folder) {
+PhasesFile read_phases_file(const fs::path& folder) {
   const fs::path file = folder / kPhasesFile;
+  if (!fs::exists(file)) return {};
   const nlohmann::json written = read_json_file(file);
-  PhasesRead read{.experiment = written.value("experiment", ""), .results = {}};
-  for (const nlohmann::json& phase : written.value("phases", nlohmann::json::array())) {
-    const int number = phase.value("phase", 0);
-    const fs::path run = folder / phase.value("folder", "");
-    std::optional<PhaseResult> result = newest_result(folder, number, phase.value("steps", int64_t(0)));
-    if (!result || result->folder != run)
-      fail_user({file.string(), fmt::format("phase {}: {}", number, run.string()),
-                 "is not the newest run of this phase, or has no result", "resume the run with trireme train"});
-    result->changes = phase.value("changes", std::vector<std::string>());
-    read.results.push_back(std::move(*result));
-  }
+  PhasesFile read{.experiment = written.value("experiment", ""), .begins_with = written.value("begins_with", "")};
+  for (const nlohmann::json& phase : written.value("phases", nlohmann::json::array()))
+    read.phases.push_back({.phase = phase.value("phase", 0),
+                           .changes = phase.value("changes", std::vector<std::string>()),
+                           .folder = folder / phase.value("folder", ""),
+                           .steps = phase.value("steps", int64_t{0})});
   return read;
+}
+
+std::vector<PhaseResult> read_results(const fs::path& folder, const PhasesFile& file) {
+  std::vector<PhaseResult> results;
+  for (const PhasesFile::Phase& phase : file.phases) {
+    std::optional<PhaseResult> result = newest_result(folder, phase.phase, phase.steps);
+    if (!result || result->folder != phase.folder)
+      fail_user({(folder / kPhasesFile).string(), fmt::format("phase {}: {}", phase.phase, phase.folder.string()),
+                 "is not the newest run of this phase, or has no result", "resume the run with trireme train"});
+    result->changes = phase.changes;
+    results.push_back(std::move(*result));
+  }
+  return results;
 }
 
 std::string phases_text(const fs::path& folder, const fs::path& page, const std::vector<PhaseResult>& results) {

@@ -30,6 +30,14 @@ std::filesystem::path attempt_folder(const std::filesystem::path& folder, int ph
 /// Number of attempts so far.
 int attempts(const std::filesystem::path& folder, int phase);
 
+/// An attempt that can be resumed.
+struct ResumableAttempt {
+  std::filesystem::path folder;
+  int64_t step = 0;  ///< of its newest complete checkpoint
+};
+/// The newest attempt of the phase that has a complete checkpoint; nullopt: none has one.
+std::optional<ResumableAttempt> newest_resumable(const std::filesystem::path& folder, int phase);
+
 /// The newest attempt of the phase, without its changes, if it was trained to its end. `steps`: of a run that was
 /// killed after its last step, before it wrote its result, the checkpoint of that step counts; 0: no checkpoint does.
 std::optional<PhaseResult> newest_result(const std::filesystem::path& folder, int phase, int64_t steps);
@@ -38,19 +46,26 @@ std::optional<PhaseResult> newest_result(const std::filesystem::path& folder, in
 /// `begins_with`: the run or checkpoint with whose state phase 1 begins; empty: none.
 void write_phases(const std::filesystem::path& folder, const std::string& experiment,
                   const std::filesystem::path& begins_with, const std::vector<PhaseResult>& results);
-/// What an earlier call named as `begins_with`; empty: none.
-std::filesystem::path begun_with(const std::filesystem::path& folder);
 /// Writes the page alone.
 void write_phases_page(const std::filesystem::path& page, const std::string& experiment,
                        const std::vector<PhaseResult>& results);
 
-/// What phases.json says, with the runs that it names.
-struct PhasesRead {
-  std::string experiment;
-  std::vector<PhaseResult> results;
+/// What phases.json says.
+struct PhasesFile {
+  struct Phase {
+    int phase = 0;
+    std::vector<std::string> changes;
+    std::filesystem::path folder;  ///< of its run
+    int64_t steps = 0;
+  };
+  std::string experiment;             ///< its name; empty: there is no file
+  std::filesystem::path begins_with;  ///< as in write_phases()
+  std::vector<Phase> phases = {};
 };
-/// Errors (user): the file or a run that it names cannot be read.
-PhasesRead read_phases(const std::filesystem::path& folder);
+/// Errors (user): the file cannot be read.
+PhasesFile read_phases_file(const std::filesystem::path& folder);
+/// The runs that the file of this folder names. Errors (user): one of them cannot be read.
+std::vector<PhaseResult> read_results(const std::filesystem::path& folder, const PhasesFile& file);
 
 /// The table, the time of all phases, and where their files are.
 std::string phases_text(const std::filesystem::path& folder, const std::filesystem::path& page,

@@ -135,14 +135,15 @@ int report_one(const fs::path& folder, const fs::path& out, bool details) {
 
 /// The page over all phases of a training.
 int report_phases(const fs::path& folder, const fs::path& out) {
-  const PhasesRead read = fs::exists(folder / kPhasesFile) ? read_phases(folder) : PhasesRead{};
-  if (read.results.empty())
+  const PhasesFile file = read_phases_file(folder);
+  const std::vector<PhaseResult> results = read_results(folder, file);
+  if (results.empty())
     fail_user({folder.string(), "has no finished phase", "a report of phases is of those that are finished",
                fmt::format("for the first one: trireme report {}", shell_quoted((folder / kFirstPhase).string()))});
   const fs::path page = out.empty() ? folder / "report.html" : out;
-  write_phases_page(page, read.experiment, read.results);
-  std::cout << phases_text(folder, page, read.results);
-  const int next = read.results.back().phase + 1;
+  write_phases_page(page, file.experiment, results);
+  std::cout << phases_text(folder, page, results);
+  const int next = results.back().phase + 1;
   if (const int attempted = attempts(folder, next); attempted > 0)
     std::cout << fmt::format("phase {} is not finished: trireme report {}; to go on, train with --resume {}\n", next,
                              shell_quoted(attempt_folder(folder, next, attempted).string()),

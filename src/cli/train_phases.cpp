@@ -5,17 +5,14 @@
 
 #include <algorithm>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/counted.h"
-#include "base/json_file.h"
 #include "base/text.h"
 #include "cli/exit_codes.h"
-#include "cli/left_behind.h"
 #include "cli/phase_results.h"
 #include "cli/plan_choice.h"
 #include "cli/train_checkpoints.h"
@@ -68,22 +65,20 @@ std::vector<std::string> changes_of(const TrainOptions& options, const PhaseSpec
 }
 
 /// Refuses to go on with another experiment: finished phases would not be what it says. Errors (user).
-void check_same(const fs::path& folder, const TrainOptions& options, const Experiment& experiment) {
-  if (!fs::exists(folder / kPhasesFile)) return;
-  const nlohmann::json written = read_json_file(folder / kPhasesFile);
+void check_same(const fs::path& folder, const PhasesFile& written, const TrainOptions& options,
+                const Experiment& experiment) {
   const auto refuse = [&](const std::string& where, const std::string& was, const std::string& is) {
     fail_user({(folder / kPhasesFile).string(), fmt::format("{} was trained with {}", where, was),
                fmt::format("the experiment has {}", is), "resume the same experiment, or begin a new run"});
   };
-  if (written.value("experiment", experiment.name) != experiment.name)
-    refuse("it", "experiment " + written.value("experiment", ""), experiment.name);
-  for (const nlohmann::json& phase : written.value("phases", nlohmann::json::array())) {
-    const auto number = phase.value("phase", size_t(0));
-    const auto was = phase.value("changes", std::vector<std::string>());
-    if (number < 1 || number > experiment.phases.size())
-      refuse(fmt::format("phase {}", number), join(was), fmt::format("{} phases", experiment.phases.size()));
-    const std::vector<std::string> is = changes_of(options, experiment.phases[number - 1]);
-    if (was != is) refuse(fmt::format("phase {}", number), join(was), join(is));
+  if (!written.experiment.empty() && written.experiment != experiment.name)
+    refuse("it", "experiment " + written.experiment, experiment.name);
+  for (const PhasesFile::Phase& phase : written.phases) {
+    const std::string where = fmt::format("phase {}", phase.phase);
+    if (phase.phase < 1 || phase.phase > int(experiment.phases.size()))
+      refuse(where, join(phase.changes), fmt::format("{} phases", experiment.phases.size()));
+    const std::vector<std::string> is = changes_of(options, experiment.phases[size_t(phase.phase) - 1]);
+    if (phase.changes != is) refuse(where, join(phase.changes), join(is));
   }
 }
 
@@ -131,8 +126,7 @@ int64_t check_phase(const TrainOptions& options, const Experiment& experiment, s
   check_plan_name(plan, where);
   if (k > 0 && is_update_policy(plan))
     fail_user({where, plan, "an update policy cannot begin with the state of another run", "choose another plan"});
-  TrainSubject subject = open_subject(RunSpec{experiment_of(options, int(k) + 1).read()});
-  subject.experiment.processes = options.processes > 0;
+  const TrainSubject subject = open_subject(RunSpec{experiment_of(options, int(k) + 1).read()});
   check_device(subject.experiment);
   check_batch(subject.experiment, subject.data);
   check_frozen(where, subject.experiment, subject.model);
@@ -190,21 +184,16 @@ TrainOptions options_of_phase(const TrainOptions& options, const Experiment& exp
   one.phases_plan = options.plan;
   one.experiment = experiment_of(options, phase);
   one.phases = folder;
-  const int attempted = attempts(folder, phase);
-  one.experiment.out = attempt_folder(folder, phase, attempted + 1);
-  one.resume.clear();
-  one.start_from = before;
-  for (int a = attempted; a > 0 && one.resume.empty(); --a)
-    if (newest_complete(attempt_folder(folder, phase, a))) one.resume = attempt_folder(folder, phase, a);
-  if (!one.resume.empty()) one.start_from.clear();
+  one.experiment.out = attempt_folder(folder, phase, attempts(folder, phase) + 1);
+  const std::optional<ResumableAttempt> begun = newest_resumable(folder, phase);
+  one.resume = begun ? begun->folder : fs::path();
+  one.start_from = begun ? fs::path() : before;
   return one;
 }
 
 /// Says from where the run can go on after a phase that did not end. Its own run does not say it (closing_lines).
 void say_how_to_go_on(const TrainOptions& phase, int number, const std::string& launched_by) {
-  std::optional<FoundCheckpoint> newest;
-  for (int a = attempts(phase.phases, number); a > 0 && !newest; --a)
-    newest = newest_complete(attempt_folder(phase.phases, number, a));
+  const std::optional<ResumableAttempt> newest = newest_resumable(phase.phases, number);
   if (number == 1 && !newest) return;  // nothing is lost
   const std::string where =
       newest ? fmt::format("from its newest complete checkpoint, after step {}", newest->step) : "from its beginning";
@@ -262,8 +251,9 @@ int run_phases(const TrainOptions& options, const Experiment& experiment,
   const std::vector<int64_t> steps = check_phases(options, experiment);
   const PhasesFolder made(options, experiment);
   const fs::path& folder = made.path();
-  check_same(folder, options, experiment);
-  const fs::path begins_with = options.resume.empty() ? options.start_from : begun_with(folder);
+  const PhasesFile written = read_phases_file(folder);
+  check_same(folder, written, options, experiment);
+  const fs::path begins_with = options.resume.empty() ? options.start_from : written.begins_with;
   if (!options.start_from.empty()) write_phases(folder, experiment.name, begins_with, {});
   std::vector<PhaseResult> results;
   for (int phase = 1; phase <= count; ++phase) {

@@ -142,12 +142,13 @@ std::vector<int> representatives(const Program& program, const Cluster& cluster,
   const int per_node = devices_per_node(cluster);
   if (!is_uniform(cluster) || per_node == 0) return all;
   const SamplesOfRanks samples(program, cluster, batch);
+  if (!samples.can_be_compared()) return all;
   for (const Op& op : program.ops) {
     const auto size = int(op.mesh.workers.size());
     const bool is_run = op.mesh.workers.back() - op.mesh.workers.front() == size - 1;
     const bool fits_nodes = size % per_node == 0 ? op.mesh.workers.front() % per_node == 0
                                                  : per_node % size == 0 && op.mesh.workers.front() % size == 0;
-    if (!is_run || !fits_nodes || !samples.can_be_compared()) return all;
+    if (!is_run || !fits_nodes) return all;
     // An axis that crosses a node's border has a different position for some ranks.
     if (size > per_node && per_node % op.mesh.tensor != 0 && op.mesh.tensor % per_node != 0) return all;
   }

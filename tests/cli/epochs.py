@@ -132,7 +132,8 @@ class Projection(CliTest):
         self.refused(*accuracy, "--epochs", "sixty-four", says=["--epochs", "sixty-four", "noise=2000"])
         self.refused(*accuracy, "--epochs", "noise=100", "--explain", says=["--explain", "trireme plan project --help"])
         self.refused(*accuracy, "--epochs", "256:4,256:8", says=["--epochs", "256:8", "given twice"])
-        self.refused(*accuracy, "--epochs", "noise=100", "--batch-per-worker", "257", says=["--batch-per-worker", "257", "256 samples", "--epoch-samples"])
+        self.refused(*accuracy, "--epochs", "noise=100", "--batch-per-worker", "257",
+                     says=["--batch-per-worker", "257", "256 samples", "--epoch-samples"])
         _, err = self.trireme(*accuracy, "--epochs", "noise=100", "--batch-per-worker", "200", "--devices", "2")
         self.assertIn("left out, because an epoch has fewer samples: data=2 with a batch of 400", err)
         self.refused(*accuracy, "--epochs", "noise=100", "--devices", "4..2", says=["--devices", "4..2"])

@@ -60,12 +60,14 @@ class LaunchCompare(LaunchTest):
     def test_a_used_port_is_refused_at_once(self):
         with socket.create_server(("", 0)) as server:
             port = str(server.getsockname()[1])
-            self.all_refused([(["launch", *TWO_HOSTS, "--interface", "lo", "--port", port, "compare", "e.toml"], ["--port", port, "listens"])])
+            self.all_refused([(["launch", *TWO_HOSTS, "--interface", "lo", "--port", port, "compare", "e.toml"],
+                               ["--port", port, "listens"])])
 
     def test_says_for_which_rank_it_waits(self):
         hanging = self.write("hang", "#!/bin/sh\nexec sleep 600\n")
         os.chmod(hanging, 0o755)
-        process = self.launch(*TWO_HOSTS, "--interface", "lo", "--ssh", "./hang", "compare", "e.toml", "--strategies", "data", "--out", "c")
+        process = self.launch(*TWO_HOSTS, "--interface", "lo", "--ssh", "./hang", "compare", "e.toml",
+                              "--strategies", "data", "--out", "c")
         self.wait_for(process, lambda: "waiting for rank 1" in process.printed())
         process.send_signal(signal.SIGINT)
         self.assertNotEqual(process.wait(30 * BUSY), 0)
@@ -79,7 +81,8 @@ class LaunchCompare(LaunchTest):
             (["launch", "-n", "2", "--interface", "nosuch0", "compare", "e.toml"], ["--interface", "nosuch0"]),
             (["launch", *TWO_HOSTS, "--interface", "nosuch0", "compare", "e.toml"], ["--interface", "nosuch0"]),
             (["launch", *TWO_HOSTS, "compare", "e.toml"], ["--hosts", "localhost", "cannot reach"]),
-            (["launch", *TWO_HOSTS, "--interface", "lo", "--token-file", "none", "compare", "e.toml"], ["--token-file", "none"]),
+            (["launch", *TWO_HOSTS, "--interface", "lo", "--token-file", "none", "compare", "e.toml"],
+             ["--token-file", "none"]),
             (["launch", "-n", "2", "compare", "e.toml", "--set", "adapt=true"], ["adapt", "cannot change its plan"]),
             (["launch", "-n", "2", "compare", "e.toml", "--set", "cluster.link.bandwidth=1 MB/s"], ["cluster.link", "threads"]),
             (["launch", "-n", "2", "compare", "nowhere.toml"], ["nowhere.toml"]),

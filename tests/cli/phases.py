@@ -33,6 +33,17 @@ class Phases(CliTest):
         with open(self.path(name), "w", encoding="utf-8") as file:
             file.write(text + more)
 
+    def begun(self, phase, *arguments):
+        """Starts a run in folder a. Returns its process when this phase has made a step."""
+        process = self.start(*arguments, "--out", "a")
+        self.addCleanup(stop, process)
+        metrics = self.path("a", f"phase-{phase}", "metrics.jsonl")
+        wait_until(lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0)
+        return process
+
+    def of_phases(self, folder, key):
+        return [phase[key] for phase in self.json(folder, "phases.json")["phases"]]
+
     def row(self, *names):
         rows = self.json(*names, "run.json")["rows"]
         self.assertEqual(len(rows), 1)
@@ -62,9 +73,11 @@ class Phases(CliTest):
         self.assertEqual(phases[1]["changes"], ['frozen=["fc1.*"]', 'length="1 epochs"'])
         self.trireme("train", "e.toml", "--start-from", os.path.join("a", "phase-3"), "--steps", "2", "--out", "b")
         self.refused("train", "e.toml", "--start-from", "a", says=["run in phases", "a/phase-1"])
-        self.refused("report", "a", os.path.join("a", "phase-1"), data=False, says=["has a run for each phase", "a/phase-1"])
+        self.refused("report", "a", os.path.join("a", "phase-1"), data=False,
+                     says=["has a run for each phase", "a/phase-1"])
         page = text_of(self.path("a", "report.html"))
-        for words in ("small: all phases", "phase-2/report.html", 'frozen=[&quot;fc1.*&quot;]', "accuracy against time"):
+        for words in ("small: all phases", "phase-2/report.html", 'frozen=[&quot;fc1.*&quot;]',
+                      "accuracy against time"):
             self.assertTrue(words in page, words)
         os.remove(self.path("a", "report.html"))
         out, _ = self.trireme("report", "a", data=False)
@@ -74,16 +87,14 @@ class Phases(CliTest):
         out, _ = self.trireme("train", "p.toml", "--resume", "a")
         self.assertEqual(out.count("was trained: a/phase-"), 3)
         self.experiment("other.toml", PHASES.replace("2 epochs", "3 epochs"))
-        self.refused("train", "other.toml", "--resume", "a", says=["phases.json", "phase 1 was trained with", "3 epochs"])
+        self.refused("train", "other.toml", "--resume", "a",
+                     says=["phases.json", "phase 1 was trained with", "3 epochs"])
         self.refused("train", "p.toml", "--resume", "a", "--out", "c", says=["--out", "its own folder"])
 
     def test_a_resumed_run_begins_with_what_it_was_started_from(self):
         self.trireme("train", "e.toml", "--steps", "3", "--set", "checkpoint.every=3 steps", "--out", "s")
         self.experiment("long.toml", PHASES.replace('length = "2 epochs"', 'length = "100000 epochs"'))
-        process = self.start("launch", "-n", "2", "train", "long.toml", "--start-from", "s", "--out", "a")
-        self.addCleanup(stop, process)
-        metrics = self.path("a", "phase-1", "metrics.jsonl")
-        wait_until(lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0)
+        process = self.begun(1, "launch", "-n", "2", "train", "long.toml", "--start-from", "s")
         os.kill(max(children_of(process.pid)), signal.SIGKILL)
         out, err = process.communicate(timeout=30 * BUSY)
         self.assertEqual(process.returncode, 1, err)
@@ -126,21 +137,19 @@ class Phases(CliTest):
     def test_processes_train_what_threads_do(self):
         self.trireme("train", "p.toml", "--set", "replicas=private", "--out", "a")
         out, _ = self.trireme("launch", "-n", "2", "train", "p.toml", "--out", "b")
-        for words in ("phase 2 of 3", "2 processes on 1 machine", "begins with the state after step 8 of b/phase-2", "all phases:"):
+        for words in ("phase 2 of 3", "2 processes on 1 machine", "begins with the state after step 8 of b/phase-2",
+                      "all phases:"):
             self.assertIn(words, out)
         for k in (1, 2, 3):
             losses = [[point["loss"] for point in self.row(folder, f"phase-{k}")["curve"]] for folder in "ab"]
             self.assertEqual(losses[0], losses[1], k)
         for key in ("phase", "plan", "steps", "folder", "changes"):
-            self.assertEqual(*([phase[key] for phase in self.json(folder, "phases.json")["phases"]] for folder in "ab"), key)
+            self.assertEqual(self.of_phases("a", key), self.of_phases("b", key), key)
 
     def test_processes_interrupted_and_resumed(self):
         self.experiment("long.toml", PHASES.replace('length = "1 epochs"', 'length = "100000 epochs"'))
         self.write("token", "0123456789abcdef0123456789abcdef\n")
-        process = self.start("launch", "-n", "2", "--token-file", "token", "train", "long.toml", "--out", "a")
-        self.addCleanup(stop, process)
-        metrics = self.path("a", "phase-2", "metrics.jsonl")
-        wait_until(lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0)
+        process = self.begun(2, "launch", "-n", "2", "--token-file", "token", "train", "long.toml")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
         self.assertEqual(process.returncode, 1, err)
@@ -162,11 +171,10 @@ class Phases(CliTest):
         self.assertEqual([phase["plan"] for phase in phases], ["data 2", "tensor 2", "data 2"])
 
     def test_an_elastic_run_goes_on_in_the_phase_that_lost_a_rank(self):
-        self.experiment("long.toml", PHASES.replace('length = "1 epochs"', 'length = "400 epochs"').replace('plan = "tensor"\n', ""))
-        process = self.start("launch", "-n", "2", "train", "long.toml", "--set", "elastic=true", "--set", "checkpoint.every=20 steps", "--out", "a")
-        self.addCleanup(stop, process)
-        metrics = self.path("a", "phase-2", "metrics.jsonl")
-        wait_until(lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0)
+        longer = PHASES.replace('length = "1 epochs"', 'length = "400 epochs"')
+        self.experiment("long.toml", longer.replace('plan = "tensor"\n', ""))
+        process = self.begun(2, "launch", "-n", "2", "train", "long.toml", "--set", "elastic=true",
+                             "--set", "checkpoint.every=20 steps")
         os.kill(max(children_of(process.pid)), signal.SIGKILL)
         out, err = process.communicate(timeout=120 * BUSY)
         self.assertEqual(process.returncode, 0, err)
@@ -177,10 +185,7 @@ class Phases(CliTest):
 
     def test_a_phase_that_was_killed_without_a_checkpoint(self):
         self.experiment("long.toml", PHASES.replace('length = "1 epochs"', 'length = "100000 epochs"'))
-        process = self.start("launch", "-n", "2", "train", "long.toml", "--out", "a")
-        self.addCleanup(stop, process)
-        metrics = self.path("a", "phase-2", "metrics.jsonl")
-        wait_until(lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0)
+        process = self.begun(2, "launch", "-n", "2", "train", "long.toml")
         os.kill(max(children_of(process.pid)), signal.SIGKILL)
         out, err = process.communicate(timeout=30 * BUSY)
         self.assertEqual(process.returncode, 1, err)
@@ -189,14 +194,11 @@ class Phases(CliTest):
         self.experiment("long.toml", PHASES)
         out, _ = self.trireme("launch", "-n", "2", "train", "long.toml", "--resume", "a")
         self.assertIn("was trained: a/phase-1", out)
-        self.assertEqual([phase["folder"] for phase in self.json("a", "phases.json")["phases"]], ["phase-1", "phase-2.2", "phase-3"])
+        self.assertEqual(self.of_phases("a", "folder"), ["phase-1", "phase-2.2", "phase-3"])
 
     def test_interrupted_and_resumed(self):
         self.experiment("long.toml", PHASES.replace('length = "1 epochs"', 'length = "100000 epochs"'))
-        process = self.start("train", "long.toml", "--set", "checkpoint.every=1000000 steps", "--out", "a")
-        self.addCleanup(stop, process)
-        metrics = self.path("a", "phase-2", "metrics.jsonl")
-        wait_until(lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0)
+        process = self.begun(2, "train", "long.toml", "--set", "checkpoint.every=1000000 steps")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=20)
         self.assertEqual(process.returncode, 1, err)
@@ -216,7 +218,7 @@ class Phases(CliTest):
         self.assertIn(f"resumes after step {last}", out)
         self.assertEqual([point["step"] for point in self.row("a", "phase-2.2")["curve"]], [last + 1, last + 2, last + 3])
         self.assertEqual(self.row("a", "phase-3")["curve"][-1]["step"], 5)
-        self.assertEqual([phase["folder"] for phase in self.json("a", "phases.json")["phases"]], ["phase-1", "phase-2.2", "phase-3"])
+        self.assertEqual(self.of_phases("a", "folder"), ["phase-1", "phase-2.2", "phase-3"])
 
     def test_modelled_time(self):
         out, _ = self.trireme("train", "p.toml", "--backend", "virtual", "--plan", "data", "--set", "cluster.link.bandwidth=1 Gbit/s", "--out", "a")
@@ -233,11 +235,14 @@ class Phases(CliTest):
         self.refused("launch", "-n", "2", "train", "p.toml", "--json", "x.json", says=["--json", "phases.json"])
         self.refused("launch", "-n", "2", "train", "p.toml", "--devices", "4", says=["--devices", "2 processes"])
         self.experiment("alone.toml", PHASES.replace('plan = "tensor"', 'plan = "single"'))
-        self.refused("launch", "-n", "2", "train", "alone.toml", "--out", "n", says=["phase 2", "single", "1 worker", "2 processes"])
+        self.refused("launch", "-n", "2", "train", "alone.toml", "--out", "n",
+                     says=["phase 2", "single", "1 worker", "2 processes"])
         self.refused("launch", "-n", "2", "--print", "slurm", "train", "p.toml", says=["has phases", "--phase 1 to 3"])
         self.write("c.cluster.toml", "")
-        self.refused("launch", "-n", "2", "train", "p.toml", "--cluster", "c.cluster.toml", says=["--cluster", "--backend virtual"])
-        self.refused("launch", "-n", "2", "train", "p.toml", "--set", "adapt=true", "--out", "n", says=["adapt", "processes"])
+        self.refused("launch", "-n", "2", "train", "p.toml", "--cluster", "c.cluster.toml",
+                     says=["--cluster", "--backend virtual"])
+        self.refused("launch", "-n", "2", "train", "p.toml", "--set", "adapt=true", "--out", "n",
+                     says=["adapt", "processes"])
         self.refused("train", "p.toml", "--start-from", "nowhere", "--out", "n", says=["nowhere"])
         self.assertFalse(os.path.exists(self.path("n")), "a mistake leaves nothing behind")
         self.refused("train", "p.toml", "--resume", ".", says=["--resume", "it has no phase-1"])
