@@ -19,6 +19,9 @@
 namespace trireme {
 namespace {
 
+constexpr const char* kPatternOfFiles = "%Y-%m-%d %H:%M:%S %l: %v";
+constexpr std::string_view kWarningInFiles = " warning: ";  // how that writes the level
+
 spdlog::level::level_enum level_from_environment() {
   const char* name = std::getenv("TRIREME_LOG");
   if (name == nullptr || *name == '\0') return spdlog::level::info;
@@ -38,16 +41,21 @@ void set_up_logging() {
   const auto level = level_from_environment();
   auto logger = std::make_shared<spdlog::logger>("trireme", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
   logger->set_level(level);
-  logger->set_pattern(::isatty(STDERR_FILENO) != 0 ? "%^%l%$: %v" : "%Y-%m-%d %H:%M:%S %l: %v");
+  logger->set_pattern(::isatty(STDERR_FILENO) != 0 ? "%^%l%$: %v" : kPatternOfFiles);
   logger->flush_on(spdlog::level::warn);
   spdlog::set_default_logger(std::move(logger));
+}
+
+std::optional<std::string_view> warning_in(std::string_view line) {
+  const size_t begin = line.find(kWarningInFiles);
+  return begin == line.npos ? std::nullopt : std::optional(line.substr(begin + kWarningInFiles.size()));
 }
 
 bool log_to_file(const std::filesystem::path& file) {
   try {
     std::filesystem::create_directories(file.parent_path());
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string());
-    sink->set_pattern("%Y-%m-%d %H:%M:%S %l: %v");
+    sink->set_pattern(kPatternOfFiles);
     spdlog::default_logger()->sinks().push_back(std::move(sink));
     spdlog::default_logger()->flush_on(spdlog::level::info);
     return true;

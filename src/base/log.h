@@ -3,7 +3,9 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace trireme {
 
@@ -11,6 +13,9 @@ namespace trireme {
 /// level comes from TRIREME_LOG (trace, debug, info, warn, error, off; default info); another value is a user error.
 /// Call it once, early.
 void set_up_logging();
+
+/// Returns the text of a line that is a warning in the form for files; nullopt: it is none. The line may have a prefix.
+std::optional<std::string_view> warning_in(std::string_view line);
 
 /// Also appends messages, with their time, to this file. Creates its folder. Call it after set_up_logging(). Returns
 /// false if the file cannot be written.

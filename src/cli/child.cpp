@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/log.h"
 #include "base/seconds.h"
 #include "cli/fork_server.h"
 #include "cli/line_reader.h"
@@ -21,7 +22,6 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kWarning = " warning: ";  // in a line of the log
 constexpr int kChildPollMilliseconds = 50;
 constexpr double kSecondsForChild = 3;  // after Ctrl-C, before the child is killed
 
@@ -75,8 +75,7 @@ ChildEnd run_child(const std::vector<std::string>& arguments, double hard_limit,
     if (fds[1].revents)
       errors_open = errors.read([&](const std::string& line) {
         end.last_words = line;
-        const size_t warning = line.find(kWarning);
-        if (on_warning && warning != line.npos) on_warning(std::string_view(line).substr(warning + kWarning.size()));
+        if (const auto warning = warning_in(line); warning && on_warning) on_warning(*warning);
       });
     if (interrupted && interrupted_at == 0) {
       interrupted_at = steady_seconds();

@@ -48,8 +48,7 @@ std::vector<std::string> row_arguments(const CompareOptions& options, const RunF
   std::vector<std::string> list = options.launched.words(job.processes);
   const bool is_launched = !list.empty();
   list.emplace_back("train");
-  auto forwarded = options.experiment.forwarded();
-  list.insert(list.end(), forwarded.begin(), forwarded.end());
+  list = options.experiment.words_after(std::move(list));
   list.insert(list.end(), {"--messages", "--out", (folder.path() / name).string()});
   list.insert(list.end(), {"--plan", job.plan_file.empty() ? job.strategy : job.plan_file.string()});
   if (job.plan_file.empty() && !is_launched) list.insert(list.end(), {"--devices", std::to_string(job.devices)});

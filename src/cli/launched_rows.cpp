@@ -39,9 +39,8 @@ std::string run_measurement(const LaunchedRows& rows, int processes, const Exper
                             const std::vector<std::string>& more, const std::function<void(const json&)>& on_message,
                             ForkServer& forks, Progress& progress) {
   std::vector<std::string> words = rows.words(processes);
-  const std::vector<std::string> forwarded = experiment.forwarded();
   words.emplace_back("train");
-  words.insert(words.end(), forwarded.begin(), forwarded.end());
+  words = experiment.words_after(std::move(words));
   words.emplace_back("--messages");
   words.insert(words.end(), more.begin(), more.end());
   const ChildEnd end = run_child(words, /*hard_limit=*/0, interrupted_by_user(), on_message, &forks,

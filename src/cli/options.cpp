@@ -95,16 +95,16 @@ ExperimentOverrides ExperimentOptions::overrides() const {
   return {set, data_dir, seed, steps, join_strategies(strategies, is_update_policy), devices, device, phase};
 }
 
-std::vector<std::string> ExperimentOptions::forwarded() const {
-  std::vector<std::string> flags{experiment.string()};
-  for (const std::string& assignment : set) flags.insert(flags.end(), {"--set", assignment});
-  if (data_dir) flags.insert(flags.end(), {"--data-dir", data_dir->string()});
-  if (seed) flags.insert(flags.end(), {"--seed", std::to_string(*seed)});
-  if (phase > 0) flags.insert(flags.end(), {"--phase", std::to_string(phase)});
-  if (trust) flags.push_back("--trust");
-  if (device) flags.insert(flags.end(), {"--device", *device});
-  if (steps) flags.insert(flags.end(), {"--steps", std::to_string(*steps)});
-  return flags;
+std::vector<std::string> ExperimentOptions::words_after(std::vector<std::string> words) const {
+  words.push_back(experiment.string());
+  for (const std::string& assignment : set) words.insert(words.end(), {"--set", assignment});
+  if (data_dir) words.insert(words.end(), {"--data-dir", data_dir->string()});
+  if (seed) words.insert(words.end(), {"--seed", std::to_string(*seed)});
+  if (phase > 0) words.insert(words.end(), {"--phase", std::to_string(phase)});
+  if (trust) words.push_back("--trust");
+  if (device) words.insert(words.end(), {"--device", *device});
+  if (steps) words.insert(words.end(), {"--steps", std::to_string(*steps)});
+  return words;
 }
 
 CLI::Validator whole_number(int64_t least, int64_t most) {

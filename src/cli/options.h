@@ -45,8 +45,9 @@ struct ExperimentOptions {
   Experiment read_with_phases() const;
   /// Call it before a TorchScript file is opened, because opening it runs its code. User error without --trust.
   void check_trust(const std::filesystem::path& script) const;
-  /// Returns the same flags for a child process, except devices and strategies.
-  std::vector<std::string> forwarded() const;
+  /// Returns a command line that begins with `words`, such as {"train"}, and has the same experiment and flags, except
+  /// devices and strategies.
+  std::vector<std::string> words_after(std::vector<std::string> words) const;
 };
 
 /// Returns a check for flags: a whole number from `least` to `most`, with an error that says so.

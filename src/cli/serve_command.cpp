@@ -82,9 +82,7 @@ int run_serve(const ServeOptions& given) {
             .on_event = [](const std::string& line) { spdlog::info("{}", line); },
             .on_report = [&run](int client, Request report) { run.take_report(client, std::move(report)); }});
     spdlog::info("listening on {} for {} clients", world->endpoint(), options.clients);
-    std::vector<std::string> arguments = options.experiment.forwarded();
-    arguments.insert(arguments.begin(), {"join", world->endpoint()});
-    local.start(options.spawn, arguments);
+    local.start(options.spawn, options.experiment.words_after({"join", world->endpoint()}));
     return world;
   };
   TrainOptions train;

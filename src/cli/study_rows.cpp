@@ -68,9 +68,7 @@ json command_of(const StudyTraining& training) {
 
 /// The words of a training except its plan, its devices and its folder. `cluster`: may be empty.
 std::vector<std::string> first_words(const fs::path& cluster, const ExperimentOptions& options) {
-  std::vector<std::string> words{"train"};
-  const std::vector<std::string> flags = options.forwarded();
-  words.insert(words.end(), flags.begin(), flags.end());
+  std::vector<std::string> words = options.words_after({"train"});
   words.emplace_back("--messages");
   if (!cluster.empty())
     words.insert(words.end(), {"--backend", kVirtualBackend.name, "--cluster", fs::weakly_canonical(cluster).string()});

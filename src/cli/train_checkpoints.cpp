@@ -81,10 +81,9 @@ GoesOnFrom point_of(const Resumption& resumption) {
 }
 
 std::string resume_command(const std::string& launched_by, const TrainOptions& options, const fs::path& from) {
-  std::vector<std::string> words{"train"};
   ExperimentOptions experiment = options.experiment;
   if (!options.phases.empty()) experiment.phase = 0;
-  for (const std::string& word : experiment.forwarded()) words.push_back(word);
+  std::vector<std::string> words = experiment.words_after({"train"});
   words.insert(words.end(), {"--plan", options.phases.empty() ? options.plan : options.phases_plan});
   if (!options.experiment.devices.empty())
     words.insert(words.end(), {"--devices", std::to_string(options.experiment.devices.front())});
@@ -100,8 +99,7 @@ std::string comparison_line(const TrainOptions& options, const RunResult& row) {
   if (row.status != RunStatus::ok || options.processes > 0 || options.serves || options.elastic ||
       row.backend != kLocalBackend.name)
     return "";
-  std::vector<std::string> words{"compare"};
-  for (const std::string& word : options.experiment.forwarded()) words.push_back(word);
+  std::vector<std::string> words = options.experiment.words_after({"compare"});
   if (row.devices > 1) words.insert(words.end(), {"--devices", std::to_string(row.devices)});
   return "to compare with other plans: trireme " + shell_line(words) + "\n";
 }

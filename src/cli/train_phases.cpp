@@ -226,9 +226,7 @@ class PhasesFolder {
 }  // namespace
 
 std::vector<std::string> words_of_phase(const TrainOptions& phase) {
-  std::vector<std::string> words{"train"};
-  const std::vector<std::string> experiment = phase.experiment.forwarded();
-  words.insert(words.end(), experiment.begin(), experiment.end());
+  std::vector<std::string> words = phase.experiment.words_after({"train"});
   words.insert(words.end(), {"--plan", phase.plan, "--out", phase.experiment.out->string()});
   words.insert(words.end(), {"--phases", phase.phases.string(), "--phases-plan", phase.phases_plan});
   const auto add = [&](const char* flag, const std::string& value) {

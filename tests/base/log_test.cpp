@@ -19,6 +19,8 @@ TEST(Log, WritesPlainLinesToAFileAtTheChosenLevel) {
   spdlog::default_logger()->flush();
   const std::string text = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(text, ::testing::MatchesRegex("....-..-.. ..:..:.. warning: loud 3\n"));
+  EXPECT_EQ(warning_in("rank 1: " + text), "loud 3\n");
+  EXPECT_FALSE(warning_in("2026-11-28 22:53:17 info: no warning"));
 }
 
 TEST(Log, AnUnknownLevelIsAUserError) {
