@@ -154,12 +154,16 @@ LayerMemory DatasheetCosts::memory(NodeId node, const ShardingOption& option, in
   return model_.node(node).layer->memory(shapes(node, option, tensor, samples));
 }
 
+double update_bytes_per_element(int optimizer_states, Precision precision, int contributors) {
+  const double compute = double(compute_size(precision)), master = double(master_size(precision));
+  const double copy = compute == master ? 0 : compute;  // write the weights in the type that layers compute with
+  return double(contributors) * compute + 2 * master * (1 + optimizer_states) + copy;
+}
+
 double DatasheetCosts::update_seconds(int64_t elements, int contributors, int kind) const {
   const DeviceKind& device = kinds_.at(kind_index(kind));
-  const double compute = double(compute_size(precision_)), master = double(master_size(precision_));
-  const double copy = compute == master ? 0 : compute;  // write the weights in the type that layers compute with
-  const double per_element = double(contributors) * compute + 2 * master * (1 + optimizer_states_) + copy;
-  const double moving = double(elements) * per_element / (device.memory_bandwidth * device.memory_efficiency);
+  const double bytes = double(elements) * update_bytes_per_element(optimizer_states_, precision_, contributors);
+  const double moving = bytes / (device.memory_bandwidth * device.memory_efficiency);
   return std::max(device.launch, with_start(device, moving));
 }
 

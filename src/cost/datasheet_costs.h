@@ -24,8 +24,7 @@ class DatasheetCosts : public LayerCosts {
   LayerCost seconds(NodeId node, const ShardingOption& option, int tensor, int64_t samples,
                     int kind = -1) const override;
   LayerMemory memory(NodeId node, const ShardingOption& option, int tensor, int64_t samples) const override;
-  /// Bytes over memory bandwidth. Gradients, weights and optimizer state are read; weights and optimizer state are
-  /// written.
+  /// Bytes (update_bytes_per_element) over memory bandwidth.
   double update_seconds(int64_t elements, int contributors, int kind = -1) const override;
 
  private:
@@ -49,6 +48,10 @@ class DatasheetCosts : public LayerCosts {
   std::vector<NodeFacts> facts_;     ///< by node
   bool fused_attention_ = true;      ///< all devices have kernels for it
 };
+
+/// Bytes that LayerCosts::update_seconds() is the time of: gradients, weights and optimizer state are read; weights and
+/// optimizer state are written.
+double update_bytes_per_element(int optimizer_states, Precision precision, int contributors);
 
 /// Seconds of the operators, each by the efficiency curve of trireme/cluster.h. An operator that is not a matrix
 /// product or convolution computes at the peak.

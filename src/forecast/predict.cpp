@@ -4,14 +4,12 @@
 
 #include "experiment/make_plan.h"
 #include "experiment/replica_spec.h"
+#include "forecast/agreement/predict_agreement.h"
 #include "forecast/agreement_plan.h"
-#include "forecast/predict_agreement.h"
 #include "plan/named.h"
 
 namespace trireme {
-namespace {
 
-/// Returns the seconds of forward plus backward of each layer with `samples` samples on one device.
 LayerSeconds layer_seconds(const Model& model, const CostSource& source, int64_t samples) {
   LayerSeconds seconds(model.nodes().size(), 0.0);
   const int kind = source.cluster.devices.front().kind;
@@ -22,8 +20,6 @@ LayerSeconds layer_seconds(const Model& model, const CostSource& source, int64_t
   }
   return seconds;
 }
-
-}  // namespace
 
 Plan make_plan(const std::string& name, const RunSpec& experiment, const Model& model, const CostSource& source) {
   if (is_plan_file(name)) return make_plan(name, experiment, model, source.cluster.size());

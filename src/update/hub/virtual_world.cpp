@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/touched_bytes.h"
 #include "comm/virtual/virtual_time.h"
 #include "trireme/error.h"
 #include "update/hub/communicator_hub.h"
@@ -110,7 +111,11 @@ class VirtualHub final : public CommunicatorHub {
 
   double total(double number, std::span<const int> members) override {
     const auto exchange = arrive_and_wait(Queue::control, checked(members), {});
-    const double sum = CommunicatorHub::total(number, exchange->present);
+    double sum;
+    {
+      const TouchedBytes::Paused not_of_the_policy;
+      sum = CommunicatorHub::total(number, exchange->present);
+    }
     pass(*exchange);
     return sum;
   }
@@ -127,7 +132,10 @@ class VirtualHub final : public CommunicatorHub {
  protected:
   int sum(std::span<at::Tensor> tensors, std::span<const int> members) override {
     const auto exchange = arrive_and_wait(Queue::exchange, checked(members), {tensors.begin(), tensors.end()});
-    CommunicatorHub::sum(tensors, exchange->present);
+    {
+      const TouchedBytes::Paused not_of_the_policy;
+      CommunicatorHub::sum(tensors, exchange->present);
+    }
     pass(*exchange);
     return int(exchange->present.size());
   }
@@ -202,6 +210,11 @@ VirtualWorld::VirtualWorld(int replicas, const StepTimes& times, VirtualLinks li
 }
 
 VirtualWorld::~VirtualWorld() = default;
+
+void VirtualWorld::compute(int replica, double seconds) {
+  const double began = hubs_.at(size_t(replica))->now();
+  time_->advance_to(began + seconds);
+}
 
 Hub& VirtualWorld::hub(int replica) { return *hubs_.at(size_t(replica)); }
 

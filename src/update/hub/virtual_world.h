@@ -50,6 +50,9 @@ class VirtualWorld final : public HubWorld {
   Hub& hub(int replica) override;
   void abort(const std::string& reason) override { world_.abort(reason); }
 
+  /// Lets time pass for a replica: for what it computes beside its steps. Call it on the replica's thread.
+  void compute(int replica, double seconds);
+
  private:
   friend class VirtualHub;
   class VisitsOverLinks;

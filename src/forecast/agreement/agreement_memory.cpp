@@ -1,11 +1,11 @@
-#include "forecast/agreement_memory.h"
+#include "forecast/agreement/agreement_memory.h"
 
 #include <algorithm>
 #include <mutex>
 #include <vector>
 
+#include "forecast/agreement/stand_in.h"
 #include "forecast/agreement_plan.h"
-#include "forecast/stand_in.h"
 #include "update/federated.h"
 #include "update/hub/thread_world.h"
 
@@ -45,7 +45,7 @@ AgreementMemory predict_agreement_memory(const RunSpec& experiment, const Plan& 
     int64_t& held = between[size_t(hub.replica())];
     play(
         hub, *update, stand_in, steps_to_play(experiment, plan, kStepsPerEpoch, federated ? 0 : kSteps),
-        [&held, account] {
+        [&held, account](double) {
           if (account != kNoDevice) held = std::max(held, memory_use(account).total());
         },
         account);

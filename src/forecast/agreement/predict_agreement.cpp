@@ -1,17 +1,19 @@
-#include "forecast/predict_agreement.h"
+#include "forecast/agreement/predict_agreement.h"
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
+#include "cost/datasheet_costs.h"
 #include "cost/money.h"
 #include "experiment/make_plan.h"
-#include "forecast/agreement_memory.h"
+#include "forecast/agreement/agreement_memory.h"
+#include "forecast/agreement/stand_in.h"
 #include "forecast/agreement_plan.h"
 #include "forecast/modelled_source.h"
 #include "forecast/modelled_steps.h"
-#include "forecast/stand_in.h"
 #include "program/compile.h"
+#include "runtime/optimizer.h"
 #include "trireme/error.h"
 #include "update/federated.h"
 #include "update/hub/virtual_world.h"
@@ -34,6 +36,15 @@ struct ConstantSteps final : StepTimes {
   std::vector<double> by_replica;
 };
 
+/// What a run's steps take.
+struct ReplicaTimes {
+  std::unique_ptr<StepTimes> steps;
+  VirtualLinks links;
+  /// By replica: seconds per byte that the policy's own operators read or write; 0 in modelled time, where they take
+  /// none. Empty: 0 for all
+  std::vector<double> policy = {};
+};
+
 /// The exchanges of a run of `steps` steps per replica.
 struct Exchanges {
   double seconds = 0;         ///< until the last replica has finished
@@ -41,8 +52,8 @@ struct Exchanges {
   std::vector<HubCounts> counts;
 };
 
-Exchanges exchanges_of(const RunSpec& experiment, const StandIn& stand_in, const Plan& plan, const StepTimes& times,
-                       const VirtualLinks& links, int64_t steps_per_epoch, int64_t steps) {
+Exchanges exchanges_of(const RunSpec& experiment, const StandIn& stand_in, const Plan& plan, const ReplicaTimes& times,
+                       int64_t steps_per_epoch, int64_t steps) {
   const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
   Exchanges exchanges;
   if (auto* federated = dynamic_cast<FederatedPolicy*>(update.get())) {
@@ -52,10 +63,13 @@ Exchanges exchanges_of(const RunSpec& experiment, const StandIn& stand_in, const
     };
     steps = 0;
   }
-  VirtualWorld world(plan.replicas, times, slowed_by(links, stand_in.scale), update->server());
+  VirtualWorld world(plan.replicas, *times.steps, slowed_by(times.links, stand_in.scale), update->server());
   run_replicas(world, [&](Hub& hub) {
-    play(hub, *update, stand_in, steps_to_play(experiment, plan, steps_per_epoch, steps),
-         [&exchanges] { ++exchanges.replica_steps; });
+    const double per_byte = times.policy.empty() ? 0 : times.policy[size_t(hub.replica())] * stand_in.scale;
+    play(hub, *update, stand_in, steps_to_play(experiment, plan, steps_per_epoch, steps), [&](double touched) {
+      ++exchanges.replica_steps;
+      if (per_byte > 0) world.compute(hub.replica(), touched * per_byte);
+    });
     exchanges.seconds = std::max(exchanges.seconds, hub.now());
   });
   for (int r = 0; r < plan.replicas; ++r) {
@@ -94,23 +108,39 @@ std::vector<double> seconds_by_replica(const Plan& plan, const CostSource& sourc
   return seconds;
 }
 
+/// Returns the seconds that a memory-bound operator takes per byte on each replica's first device, which runs the
+/// policy: those of the optimizer's update, which is one.
+std::vector<double> policy_seconds_per_byte(const RunSpec& experiment, const Plan& plan, const CostSource& source) {
+  constexpr int64_t kFew = 1 << 12, kMany = 1 << 22;  // elements; the difference leaves out what starting costs
+  const double bytes = double(kMany - kFew) *
+                       update_bytes_per_element(optimizer_state_count(experiment.optimizer), experiment.precision, 1);
+  const double crowding = plan.replicas > 1 ? source.layers->update_crowding(1) * source.sharing : 1;
+  std::vector<double> seconds;
+  for (int r = 0; r < plan.replicas; ++r) {
+    const Device& device = source.cluster.devices[size_t(r * plan.devices)];
+    const auto update = [&](int64_t elements) { return source.layers->update_seconds(elements, 1, device.kind); };
+    seconds.push_back((update(kMany) - update(kFew)) * crowding / (bytes * device.speed));
+  }
+  return seconds;
+}
+
 Exchanges exchanges_of_replicas(const RunSpec& experiment, const Model& model, const Plan& plan,
                                 const CostSource& source, const StandIn& stand_in, const RunResult& inner,
                                 int64_t steps_per_epoch, int64_t steps) {
-  std::unique_ptr<StepTimes> times;
-  VirtualLinks links;
+  ReplicaTimes times;
   if (experiment.replicas.clock) {
     const SecondsBySamples seconds = seconds_by_samples(experiment, model, plan, plan.replicas);
     std::vector<double> by_replica;
     for (int r = 0; r < plan.replicas; ++r)
       by_replica.push_back(seconds(r, std::max<int64_t>(1, experiment.batch / plan.replicas)));
-    times = std::make_unique<ConstantSteps>(by_replica);
-    links = modelled_links(experiment, plan.replicas, plan.devices);
+    times.steps = std::make_unique<ConstantSteps>(by_replica);
+    times.links = modelled_links(experiment, plan.replicas, plan.devices);
   } else {
-    times = std::make_unique<ConstantSteps>(seconds_by_replica(plan, source, inner.step_seconds->median));
-    links = links_between_replicas(source.cluster, plan.replicas, plan.devices, std::nullopt);
+    times.steps = std::make_unique<ConstantSteps>(seconds_by_replica(plan, source, inner.step_seconds->median));
+    times.links = links_between_replicas(source.cluster, plan.replicas, plan.devices, std::nullopt);
+    times.policy = policy_seconds_per_byte(experiment, plan, source);
   }
-  return exchanges_of(experiment, stand_in, plan, *times, links, steps_per_epoch, steps);
+  return exchanges_of(experiment, stand_in, plan, times, steps_per_epoch, steps);
 }
 
 /// Exchanges of the policy synchronous, from the same function as the run's clock.

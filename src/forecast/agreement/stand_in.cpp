@@ -1,4 +1,4 @@
-#include "forecast/stand_in.h"
+#include "forecast/agreement/stand_in.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
@@ -7,6 +7,7 @@
 #include <cmath>
 #include <memory>
 
+#include "base/touched_bytes.h"
 #include "program/compile.h"
 #include "runtime/optimizer.h"
 #include "runtime/precision.h"
@@ -59,13 +60,14 @@ StepsToPlay steps_to_play(const RunSpec& experiment, const Plan& plan, int64_t s
 }
 
 void play(Hub& hub, UpdatePolicy& update, const StandIn& stand_in, const StepsToPlay& steps,
-          const std::function<void()>& on_step, int account) {
+          const std::function<void(double touched)>& on_step, int account) {
   const c10::InferenceMode inference;
   ReplicaState state = stand_in.state();
   const DeviceScope counted(account);
   const std::unique_ptr<ReplicaPolicy> policy = update.for_replica(hub);
   policy->begin(state);
   hub.barrier();
+  TouchedBytes touched;
   for (int64_t step = 0; steps.steps == 0 || step < steps.steps; ++step) {
     const StepFacts facts{.step = step,
                           .samples = steps.samples,
@@ -76,7 +78,7 @@ void play(Hub& hub, UpdatePolicy& update, const StandIn& stand_in, const StepsTo
     hub.end_step();
     if (hub.is_lost()) return policy->leave(state);
     policy->after_step(facts, state);
-    on_step();
+    on_step(touched.take());
   }
   policy->finish(state);
 }
