@@ -53,6 +53,7 @@ std::vector<Table> make_tables(const Request& request) {
       {"zero-bubble", zero_bubble_bubbles},
       {"zero-bubble-fixed", zero_bubble_fixed},
       {"zero-bubble-larger", zero_bubble_larger},
+      {"zero-bubble-same-memory", zero_bubble_same_memory},
       {"zero-bubble-speed", zero_bubble_speed},
       {"pipedream", [&] { return pipedream_speedups(request.profiles); }}};
   std::vector<Table> tables;

@@ -87,7 +87,7 @@ Plan block_plan(const Setting& setting, const Degrees& degrees, const std::strin
   plan.stages.assign(size_t(stages), std::vector<int>(size_t(per_position)));
   for (int stage = 0; stage < stages; ++stage)
     std::iota(plan.stages[size_t(stage)].begin(), plan.stages[size_t(stage)].end(),
-              stage % degrees.pipeline * per_position);
+              look_up_schedule(schedule)->position_of(stage, degrees.pipeline) * per_position);
   int blocks = 0;
   for (const Node& node : setting.model.nodes()) blocks = std::max(blocks, block_number(node.name) + 1);
   check_internal(blocks > 0 && blocks % stages == 0, "stages of whole blocks have equally many");

@@ -52,6 +52,7 @@ Table horovod_scaling();
 Table zero_bubble_bubbles();
 Table zero_bubble_fixed();
 Table zero_bubble_larger();
+Table zero_bubble_same_memory();
 Table zero_bubble_speed();
 
 /// PipeDream (Narayanan et al., SOSP 2019) on its published profiles, below `profiles`.

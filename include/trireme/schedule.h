@@ -30,7 +30,7 @@ struct Task {
 struct PipelinePlace {
   int position = 0;       ///< 0: first
   int depth = 1;          ///< positions of the pipeline, p
-  int chunks = 1;         ///< stages per worker, v: chunk c at position s is stage c * p + s
+  int chunks = 1;         ///< stages per worker, v; Schedule::stage_of() says which
   int micro_batches = 1;  ///< m
 };
 
@@ -57,6 +57,7 @@ struct Schedule {
   bool flushes = true;             ///< every batch has finished before the next begins
   bool splits_backward = false;    ///< uses backward_input and backward_weight
   bool chunked = false;            ///< for several stages per worker
+  bool v_shaped = false;           ///< the stages go through the workers and back, not from the first worker again
   bool whole_batches = false;      ///< every mini-batch is one micro-batch with its own update
   bool has_vertical_sync = false;  ///< Plan::vertical_sync has an effect
   /// Returns all tasks of one step: ending with the update (flush), or in a steady state with lags. Also reads the
@@ -77,6 +78,11 @@ struct Schedule {
   /// `stages_left`: stages from this one to the last, both included.
   int (*in_flight)(const PipelinePlace& place, int stages_left) = nullptr;
 
+  /// Returns the position that has a stage in a pipeline of this depth: stage modulo depth, or, if v_shaped, 0 to depth
+  /// - 1, depth - 1 to 0, and so on.
+  int position_of(int stage, int depth) const;
+  /// Returns the stage that is chunk `chunk` of a position.
+  int stage_of(int chunk, int position, int depth) const;
   bool fits(const PipelinePlace& place) const { return !misfit || misfit(place).why.empty(); }
   /// True if all forwards and backwards are whole and each worker has one stage. All plain schedules take the same
   /// time.

@@ -10,6 +10,8 @@
 #include "base/cores.h"
 #include "base/infinity.h"
 #include "base/threads.h"
+#include "forecast/plan_variants.h"
+#include "forecast/predict.h"
 #include "plan/cluster_file.h"
 #include "plan/strategy.h"
 #include "planner/asa.h"
@@ -25,24 +27,6 @@ constexpr size_t kMostVaried = 3;
 constexpr size_t kMostAtOnce = 4;  // simulations: each may take hundreds of MB
 constexpr int kRungsPerDoubling = 4;
 constexpr double kTimeShare = 1.0 / 3;  // of the remaining time that one of several searches may use
-
-/// Returns variants of a found plan that the search leaves out: schedules that split backward, optimizer sharding.
-std::vector<Plan> variants_of(const Plan& plan) {
-  std::vector<Plan> variants;
-  std::vector<std::string> schedules{plan.schedule};
-  if (plan.stages.size() > 1 && find_schedule(plan.schedule, plan.name).is_plain())
-    for (std::string& name : schedule_names([](const Schedule& s) { return s.step_rule && s.splits_backward; }))
-      schedules.push_back(std::move(name));
-  for (const std::string& schedule : schedules)
-    for (const OptimizerSharding sharding : {plan.optimizer_sharding, OptimizerSharding::zero1}) {
-      Plan variant = plan;
-      variant.optimizer_sharding = sharding;
-      variant.schedule = schedule;
-      if (is_same(variant, plan) || (sharding != plan.optimizer_sharding && !plan.divides_batch())) continue;
-      variants.push_back(std::move(variant));
-    }
-  return variants;
-}
 
 double objective_of(const Prediction& prediction, Objective objective) {
   if (objective == Objective::memory) return prediction.fullest();
@@ -316,7 +300,7 @@ class PlanSearch {
     if (found.size() > most) found.resize(most);
     std::vector<Finalist> variants;
     for (const size_t i : found)
-      for (const Plan& plan : variants_of(pool_[i].rated.plan)) try {
+      for (const Plan& plan : varied(pool_[i].rated.plan)) try {
           validate(plan, model_, experiment_.batch, "a variant");
           if (formula.unknown(plan)) continue;
           Finalist variant = finalist_of({plan, formula.predict(plan), 0});
@@ -325,6 +309,12 @@ class PlanSearch {
           if (error.blame() != Blame::user) throw;  // the variant is invalid for this model or these micro-batches
         }
     add_all(std::move(variants));
+  }
+
+  std::vector<Plan> varied(const Plan& plan) const {
+    if (plan.stages.size() == 1) return variants_of(plan, model_, {});
+    const int64_t samples = experiment_.batch / plan.micro_batches / plan.layers.back().data;
+    return variants_of(plan, model_, layer_seconds(model_, source_, std::max<int64_t>(1, samples)));
   }
 
   /// Simulates several at a time where that disturbs no measurement: of described devices.

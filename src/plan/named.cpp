@@ -76,11 +76,12 @@ void require_asked_split(const Model& model, const std::vector<std::string>& spl
        degrees.tensor == 1 ? "use a tensor degree of at least 2" : "leave it out or use another tensor degree"});
 }
 
-/// Returns enough micro-batches to hide the bubble, or fewer if a data shard would get no sample. Interleaved schedules
-/// process the pipeline's positions in rounds, so their count is a multiple of the positions.
+/// Returns enough micro-batches to hide the bubble, or fewer if a data shard would get no sample. With several stages
+/// per worker in turn, rounds go over the pipeline's positions, so their count is a multiple of the positions.
 int default_micro_batches(const Plan& plan, const Model& model, const Degrees& degrees, int64_t batch) {
   if (degrees.pipeline == 1) return 1;
-  const int step = degrees.chunks > 1 ? degrees.pipeline : 1;
+  const bool in_turn = degrees.chunks > 1 && !(degrees.schedule && degrees.schedule->v_shaped);
+  const int step = in_turn ? degrees.pipeline : 1;
   int count =
       int(std::min<int64_t>(kMicroBatchesPerStage * degrees.pipeline, std::max<int64_t>(1, batch / degrees.data)));
   count = std::max(step, count / step * step);
@@ -241,7 +242,8 @@ Plan uniform_plan(const Model& model, const Cluster& cluster, const Degrees& deg
   const int per_stage = degrees.data * degrees.tensor, stages = degrees.pipeline * degrees.chunks;
   for (int s = 0; s < stages; ++s) {
     std::vector<int> workers(static_cast<size_t>(per_stage));
-    std::iota(workers.begin(), workers.end(), s % degrees.pipeline * per_stage);
+    const int position = degrees.schedule ? degrees.schedule->position_of(s, degrees.pipeline) : s % degrees.pipeline;
+    std::iota(workers.begin(), workers.end(), position * per_stage);
     plan.stages.push_back(std::move(workers));
   }
   for (int stage : balance_stages(model, stages, seconds_or_flops(model, seconds), stage_speeds(plan)))
@@ -269,6 +271,7 @@ Plan named_plan(std::string_view name, const Model& model, const Cluster& cluste
   Degrees degrees = degrees_of(strategy, named, used.size(), fmt::format("strategy {}", strategy.name));
   const Schedule& schedule = schedule_of(strategy, named, degrees);
   degrees.chunks = chunks_of(strategy, schedule, degrees, where);
+  degrees.schedule = &schedule;
   degrees.micro_batches = strategy.micro_batches.value_or(schedule.whole_batches ? 1
                                                           : degrees.pipeline > 1 ? micro_batches
                                                                                  : 0);

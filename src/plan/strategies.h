@@ -16,8 +16,11 @@ struct Degrees {
   int data = 1;
   int tensor = 1;
   int pipeline = 1;
-  int micro_batches = 0;   ///< 0: 4 per position of a pipeline (fewer if the batch is small), 1 without a pipeline
-  int chunks = 1;          ///< stages per worker: stage i is on position i mod pipeline
+  int micro_batches = 0;  ///< 0: 4 per position of a pipeline (fewer if the batch is small), 1 without a pipeline
+  int chunks = 1;         ///< stages per worker
+  /// Says where the stages are (Schedule::position_of); null: stage i is on position i mod pipeline. The plan does not
+  /// become one of this schedule.
+  const Schedule* schedule = nullptr;
   std::string split = {};  ///< passed to choose_splits as `also`
 };
 

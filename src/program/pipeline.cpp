@@ -41,6 +41,18 @@ std::vector<int> levels(const std::vector<std::vector<bool>>& reaches) {
   return level;
 }
 
+[[noreturn]] void fail_misplaced(const Schedule& schedule, int stage, int depth, const std::string& where) {
+  const std::string what = fmt::format("stage {}", stage);
+  if (schedule.v_shaped)
+    fail_user({where, what,
+               fmt::format("under schedule \"{}\", stages {} to {} belong to the workers of stages {} to 0",
+                           schedule.name, depth, 2 * depth - 1, depth - 1),
+               "give every worker one stage on the way there and one on the way back"});
+  fail_user({where, what,
+             fmt::format("with several stages per worker, stage i belongs to the workers of stage i mod {}", depth),
+             "assign the stages to the workers round-robin, the same number to each worker"});
+}
+
 }  // namespace
 
 std::vector<WorkerGroup> worker_groups(const Model& model, const Plan& plan, const std::string& where) {
@@ -63,11 +75,8 @@ std::vector<WorkerGroup> worker_groups(const Model& model, const Plan& plan, con
     place.position = chunked ? int(g) : level[size_t(groups[g].stages.front())];
     place.depth = chunked ? int(groups.size()) : *std::max_element(level.begin(), level.end()) + 1;
     for (size_t c = 0; chunked && c < groups[g].stages.size(); ++c)
-      if (groups[g].stages.size() != chunks || groups[g].stages[c] != int(c * groups.size() + g))
-        fail_user({where, fmt::format("stage {}", groups[g].stages[c]),
-                   fmt::format("with several stages per worker, stage i belongs to the workers of stage i mod {}",
-                               groups.size()),
-                   "assign the stages to the workers round-robin, the same number to each worker"});
+      if (groups[g].stages.size() != chunks || groups[g].stages[c] != schedule.stage_of(int(c), int(g), place.depth))
+        fail_misplaced(schedule, groups[g].stages[c], place.depth, where);
   }
   if (const auto misfit = schedule.misfit ? schedule.misfit(groups.front().place) : Schedule::Misfit{};
       !misfit.why.empty())

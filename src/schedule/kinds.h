@@ -23,6 +23,6 @@ const Schedule& chunked_schedule();  ///< the first schedule for several stages 
 
 // Each is in a file of its own.
 extern const Schedule kGpipe, kOneForwardOneBackward, kInterleaved, kZeroBubble, kZeroBubbleH2, kZeroBubble2p,
-    kPipedream, kTwoBufferedWeights;
+    kZeroBubbleV, kPipedream, kTwoBufferedWeights;
 
 }  // namespace trireme

@@ -21,8 +21,8 @@ Additions<Schedule>& additions() {
 
 const std::vector<Schedule>& known_schedules() {
   static const std::vector<Schedule> schedules = [] {
-    std::vector<Schedule> all = {kGpipe,        kOneForwardOneBackward, kInterleaved, kZeroBubble,
-                                 kZeroBubbleH2, kZeroBubble2p,          kPipedream,   kTwoBufferedWeights};
+    std::vector<Schedule> all = {kGpipe,        kOneForwardOneBackward, kInterleaved, kZeroBubble,        kZeroBubbleH2,
+                                 kZeroBubble2p, kZeroBubbleV,           kPipedream,   kTwoBufferedWeights};
     additions().take(all);
     return all;
   }();
@@ -51,6 +51,15 @@ std::vector<std::string> schedule_names(bool (*has)(const Schedule&)) {
   for (const Schedule& schedule : known_schedules())
     if (!has || has(schedule)) names.emplace_back(schedule.name);
   return names;
+}
+
+int Schedule::position_of(int stage, int depth) const {
+  const int along = stage % depth;
+  return v_shaped && stage / depth % 2 == 1 ? depth - 1 - along : along;
+}
+
+int Schedule::stage_of(int chunk, int position, int depth) const {
+  return chunk * depth + (v_shaped && chunk % 2 == 1 ? depth - 1 - position : position);
 }
 
 const Schedule& usual_schedule() { return known_schedules().front(); }

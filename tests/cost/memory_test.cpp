@@ -213,7 +213,8 @@ TEST(MemoryPrediction, Pipelines) {
          {"pipeline=2,micro_batches=4", "pipeline=3,micro_batches=4,schedule=1f1b",
           "pipeline=2,chunks=2,schedule=interleaved,micro_batches=4", "pipeline=2,schedule=zero-bubble,micro_batches=4",
           "pipeline=2,schedule=zero-bubble-h2,micro_batches=4", "pipeline=2,schedule=zero-bubble-2p,micro_batches=4",
-          "pipeline=3,schedule=pipedream,micro_batches=1", "pipeline=2,schedule=2bw,micro_batches=4"})
+          "pipeline=2,schedule=zero-bubble-v,micro_batches=4", "pipeline=3,schedule=pipedream,micro_batches=1",
+          "pipeline=2,schedule=2bw,micro_batches=4"})
       expect_predicted({model, strategy, 16, Precision::fp32, momentum()});
 }
 

@@ -319,6 +319,7 @@ TEST(InShort, SaysWhatDiffers) {
   EXPECT_EQ(text("data=2,pipeline=2,micro_batches=3", 4), "data 2 x pipeline 2, 3 micro-batches");
   EXPECT_EQ(text("1f1b", 2), "pipeline 2, 8 micro-batches, 1f1b");
   EXPECT_EQ(text("interleaved", 2), "pipeline 2 (2 chunks), 8 micro-batches, interleaved");
+  EXPECT_EQ(text("zero-bubble-v", 2), "pipeline 2 (2 chunks), 8 micro-batches, zero-bubble-v");
   EXPECT_EQ(text("pipedream,vertical_sync=1", 2), "pipeline 2, pipedream with vertical sync");
   EXPECT_EQ(text("zero2,micro_batches=4", 2), "data 2, 4 micro-batches, 1f1b, zero2");
   EXPECT_EQ(text("data,recompute=all,compression=bf16,speeds=2:1", 2), "data 2, recompute, bf16 gradients, speeds 2:1");

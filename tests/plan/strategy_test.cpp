@@ -52,8 +52,8 @@ TEST(Strategies, ListsFollowFromTheRegistry) {
   EXPECT_EQ(usual_strategy(), "data");
   EXPECT_EQ(compared_strategies(), (Names{"single", "data", "tensor", "pipeline", "hybrid"}));
   EXPECT_EQ(strategies_to_beat(), (Names{"single", "data", "tensor", "pipeline", "1f1b", "interleaved", "zero-bubble",
-                                         "zero-bubble-h2", "zero-bubble-2p", "hybrid:tensor", "hybrid:pipeline",
-                                         "zero1", "zero2", "zero3", "zero3,recompute=all"}));
+                                         "zero-bubble-h2", "zero-bubble-2p", "zero-bubble-v", "hybrid:tensor",
+                                         "hybrid:pipeline", "zero1", "zero2", "zero3", "zero3,recompute=all"}));
   EXPECT_EQ(memory_savers(), (Names{"zero1", "zero2", "zero3", "data,recompute=all", "1f1b,recompute=all"}));
   EXPECT_EQ(strategies_of_own_rule(), Names{"branches"});
   EXPECT_EQ(planned_strategies(), (Names{"hybrid-static", "asa", "exact", "placement"}));

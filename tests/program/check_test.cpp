@@ -86,11 +86,12 @@ TEST(Check, AcceptsEveryScheduleAndSharding) {
   for (const char* name : {"mlp", "tied-mlp"}) {
     const Model model = make_model({name, {6}, 4, {{"hidden", 8}}});
     for (const Schedule& schedule : known_schedules()) {
-      const bool chunked = schedule.name == "interleaved";
+      const bool chunked = schedule.chunked;
       const int micro_batches = schedule.name == "pipedream" ? 1 : 4;
       Plan plan = named_plan(fmt::format("data=2,pipeline={},micro_batches={}", chunked ? 4 : 2, micro_batches), model,
                              Cluster::uniform(chunked ? 8 : 4), 16, {});
       if (chunked) plan.stages = {{0, 1}, {2, 3}, {0, 1}, {2, 3}};
+      if (schedule.v_shaped) std::swap(plan.stages[2], plan.stages[3]);
       plan.devices = 4;
       plan.schedule = schedule.name;
       using enum OptimizerSharding;

@@ -54,7 +54,7 @@ struct TimedDeed {
 class Clock {
  public:
   Clock(const Schedule& schedule, int depth, int chunks, int micro_batches, int steps, std::vector<StageTime> times)
-      : depth_(depth), stages_(depth * chunks), times_(std::move(times)), events_(size_t(depth)) {
+      : schedule_(schedule), depth_(depth), stages_(depth * chunks), times_(std::move(times)), events_(size_t(depth)) {
     times_.resize(size_t(stages_), times_.back());
     for (int s = 0; s < depth; ++s) lists_.push_back(deeds_of(schedule, {s, depth, chunks, micro_batches}, steps));
     for (bool moved = true; moved;) {
@@ -105,7 +105,7 @@ class Clock {
     auto& events = events_[size_t(position)];
     if (events.size() == lists_[size_t(position)].size()) return false;
     const Deed& deed = lists_[size_t(position)][events.size()];
-    const int stage = deed.task.chunk * depth_ + position;
+    const int stage = schedule_.stage_of(deed.task.chunk, position, depth_);
     int64_t start = events.empty() ? 0 : events.back().end;
     for (const Key& key : needs(deed, stage)) {
       const auto ready = ready_.find(key);
@@ -118,6 +118,7 @@ class Clock {
     return true;
   }
 
+  Schedule schedule_;
   int depth_, stages_;
   std::vector<StageTime> times_;
   std::vector<std::vector<Deed>> lists_;

@@ -102,6 +102,28 @@ TEST(ZeroBubble2p, IsNeverSlowerThanH2IfWeightGradientsAreTheShortest) {
           }
 }
 
+TEST(ZeroBubbleV, HasHalfTheBubbleOfH2IfForwardAndBackwardAreEqual) {
+  for (int64_t weight : {0, 5, 10, 15, 20})
+    for (int p = 1; p <= 6; ++p)
+      for (int m : {2 * p - 1, 2 * p, 3 * p, 24}) {
+        SCOPED_TRACE(::testing::Message() << "p=" << p << " m=" << m << " T_W=" << weight);
+        const StageTime time{20, 20, weight};  // of half a worker's layers
+        EXPECT_EQ(time_per_step(kZeroBubbleV, p, 2, m, time), 2 * m * time.all() + (p - 1) * (40 - 2 * weight));
+      }
+}
+
+TEST(ZeroBubbleV, IsFasterThanZeroBubbleInTheSameMemory) {
+  for (int64_t forward : {2, 4, 10})
+    for (int64_t input : {2, 4, 10})
+      for (int64_t weight = 1; weight <= std::min(forward, input); ++weight)
+        for (int p = 2; p <= 5; ++p)
+          for (int m : {2 * p - 1, 3 * p, 16}) {
+            const StageTime half{forward, input, weight}, whole{2 * forward, 2 * input, 2 * weight};
+            EXPECT_LT(time_per_step(kZeroBubbleV, p, 2, m, half), time_per_step(kZeroBubble, p, 1, m, whole))
+                << "p=" << p << " m=" << m << " T=" << forward << "," << input << "," << weight;
+          }
+}
+
 TEST(ZeroBubble, IsFasterThan1f1bForAllTimes) {
   for (int64_t forward : {1, 2, 5})
     for (int64_t input : {1, 2, 5})
@@ -178,7 +200,7 @@ TEST(Schedules, NeverWaitForEachOther) {
     for (int g = 0; g < p * v; ++g) times.push_back({draw(1, 9), draw(1, 9), draw(0, 9)});
     for (const Schedule& schedule : known_schedules()) {
       const bool whole = schedule.name == "pipedream";  // allows only one micro-batch
-      const int chunks = schedule.name == "gpipe" || schedule.name == "interleaved" ? v : 1;
+      const int chunks = schedule.v_shaped ? 2 : schedule.name == "gpipe" || schedule.name == "interleaved" ? v : 1;
       if (!fits(schedule, {0, p, chunks, whole ? 1 : m})) continue;
       ++tried[schedule.name];
       EXPECT_FALSE(Clock(schedule, p, chunks, whole ? 1 : m, 3, times).stuck())

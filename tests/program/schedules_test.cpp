@@ -90,7 +90,7 @@ TEST(Schedules, FlushEveryBatchWhereTheySaySo) {
     });
   }
   EXPECT_EQ(flushing, (std::set<std::string_view>{"gpipe", "1f1b", "interleaved", "zero-bubble", "zero-bubble-h2",
-                                                  "zero-bubble-2p"}));
+                                                  "zero-bubble-2p", "zero-bubble-v"}));
 }
 
 std::vector<std::string> texts_of(const Schedule& schedule, int depth, int chunks, int micro_batches) {
@@ -185,6 +185,28 @@ TEST(ZeroBubble2p, HasNoWeightGradientsBetweenForwardsAndBackwardsWhileMemoryLas
   EXPECT_EQ(text_of(kZeroBubble2p, {3, 4, 1, 2}), "F0 b0 F1 b1 w0 w1 U");
 }
 
+TEST(ZeroBubbleV, ComesBackThroughTheSecondStages) {
+  const std::vector<std::string> expected = {
+      "F0 F1 F2 F0+ b0+ w0+ F1+ b1+ w1+ F3 b0 w0 F2+ b2+ w2+ b1 w1 F3+ b3+ w3+ b2 w2 b3 w3 U",
+      "F0 F0+ F1 F1+ b0+ w0+ F2 b0 w0 F2+ b1+ w1+ F3 b1 w1 F3+ b2+ w2+ b2 b3+ b3 w2 w3+ w3 U"};
+  EXPECT_EQ(texts_of(kZeroBubbleV, 2, 2, 4), expected);
+  EXPECT_EQ(text_of(kZeroBubbleV, {2, 3, 2, 1}), "F0 F0+ b0+ w0+ b0 w0 U");
+}
+
+TEST(ZeroBubbleV, HasItsStagesOnTheWayThereAndBack) {
+  std::vector<int> positions;
+  for (int stage = 0; stage < 9; ++stage) positions.push_back(kZeroBubbleV.position_of(stage, 3));
+  EXPECT_EQ(positions, (std::vector<int>{0, 1, 2, 2, 1, 0, 0, 1, 2}));
+  positions.clear();
+  for (int stage = 0; stage < 7; ++stage) positions.push_back(kInterleaved.position_of(stage, 3));
+  EXPECT_EQ(positions, (std::vector<int>{0, 1, 2, 0, 1, 2, 0}));
+  for (const Schedule* schedule : {&kZeroBubbleV, &kInterleaved})
+    for (int depth = 1; depth <= 5; ++depth)
+      for (int chunk = 0; chunk < 3; ++chunk)
+        for (int s = 0; s < depth; ++s)
+          EXPECT_EQ(schedule->position_of(schedule->stage_of(chunk, s, depth), depth), s) << schedule->name;
+}
+
 TEST(Pipedream, RepeatsOneForwardOneBackwardAndOneUpdate) {
   const std::vector<std::string> expected = {"F0 B0''' U'''", "F0 B0'' U''", "F0 B0' U'", "F0 B0 U"};
   EXPECT_EQ(texts_of(kPipedream, 4, 1, 1), expected);
@@ -268,6 +290,13 @@ TEST(ZeroBubble2p, HoldsNoMoreThanTwiceWhatTheFirstPositionOf1f1bHolds) {
   });
 }
 
+TEST(ZeroBubbleV, HoldsWhatTheFirstPositionOf1f1bHolds) {
+  for_each_place(kZeroBubbleV, [&](const PipelinePlace& at) {  // of half the layers each
+    EXPECT_LE(most_in_flight(deeds_of(kZeroBubbleV, at, 2), TaskKind::backward_weight),
+              2 * std::min(at.micro_batches, at.depth));
+  });
+}
+
 /// Expects that batch t finds version max(0, t - delay) of the weights, and that at most `versions` versions, from that
 /// one to the newest, are needed at once.
 void expect_versions(const Schedule& schedule, const PipelinePlace& place, int delay, int versions) {
@@ -326,6 +355,11 @@ TEST(Schedules, SayWhyAPipelineDoesNotFitAndWhatToDo) {
        {0, 2, 2, 4},
        "it runs one stage per worker, but the plan has 2",
        "give every worker one stage or use schedule \"interleaved\""},
+      {"zero-bubble-v",
+       {0, 2, 1, 4},
+       "it runs 2 stages per worker, but the plan has 1",
+       "with one stage per worker use schedule \"zero-bubble\""},
+      {"zero-bubble-v", {0, 2, 3, 4}, "it runs 2 stages per worker, but the plan has 3", "give every worker 2"},
       {"interleaved",
        {0, 4, 1, 8},
        "it needs at least two stages per worker",
@@ -363,9 +397,11 @@ TEST(Schedules, SayWhyAPipelineDoesNotFitAndWhatToDo) {
 
 TEST(Schedules, HaveNothingToSayWhereThePipelineFits) {
   const std::vector<std::pair<std::string_view, PipelinePlace>> cases = {
-      {"gpipe", {0, 4, 3, 1}},       {"1f1b", {0, 4, 1, 1}},        {"interleaved", {0, 4, 2, 8}},
-      {"interleaved", {0, 4, 3, 4}}, {"zero-bubble", {0, 4, 1, 2}}, {"zero-bubble-h2", {0, 4, 1, 2}},
-      {"pipedream", {0, 4, 1, 1}},   {"2bw", {0, 4, 1, 4}},         {"2bw", {0, 1, 1, 1}}};
+      {"gpipe", {0, 4, 3, 1}},         {"1f1b", {0, 4, 1, 1}},
+      {"interleaved", {0, 4, 2, 8}},   {"interleaved", {0, 4, 3, 4}},
+      {"zero-bubble", {0, 4, 1, 2}},   {"zero-bubble-h2", {0, 4, 1, 2}},
+      {"zero-bubble-v", {0, 4, 2, 1}}, {"pipedream", {0, 4, 1, 1}},
+      {"2bw", {0, 4, 1, 4}},           {"2bw", {0, 1, 1, 1}}};
   for (const auto& [name, place] : cases) {
     const Schedule::Misfit misfit = find_schedule(name, "plan").misfit(place);
     EXPECT_EQ(misfit.why, "") << name;
@@ -381,14 +417,16 @@ TEST(Schedules, AreFoundByName) {
     EXPECT_FALSE(schedule.description.empty());
   }
   EXPECT_EQ(names, (std::vector<std::string_view>{"gpipe", "1f1b", "interleaved", "zero-bubble", "zero-bubble-h2",
-                                                  "zero-bubble-2p", "pipedream", "2bw"}));
+                                                  "zero-bubble-2p", "zero-bubble-v", "pipedream", "2bw"}));
   expect_error(Blame::user,
                {"my.plan.json", "schedule \"1f2b\"", "is not known", "did you mean \"1f1b\"?", "pipedream"},
                [] { find_schedule("1f2b", "my.plan.json"); });
-  expect_error(Blame::user,
-               {"schedule \"zigzag\"",
-                "known are gpipe, 1f1b, interleaved, zero-bubble, zero-bubble-h2, zero-bubble-2p, pipedream, 2bw"},
-               [] { find_schedule("zigzag", "plan"); });
+  expect_error(
+      Blame::user,
+      {"schedule \"zigzag\"",
+       "known are gpipe, 1f1b, interleaved, zero-bubble, zero-bubble-h2, zero-bubble-2p, zero-bubble-v, pipedream, "
+       "2bw"},
+      [] { find_schedule("zigzag", "plan"); });
 }
 
 TEST(Schedules, HaveRoles) {

@@ -74,6 +74,7 @@ TEST(Simulate, HasFixedTimesWhereNothingIsShared) {
                                                        {"zero-bubble", 2},
                                                        {"zero-bubble-h2", 2},
                                                        {"zero-bubble-2p", 2},
+                                                       {"zero-bubble-v", 2},
                                                        {"data=2,tensor=2", 4},
                                                        {"data=2,pipeline=2,micro_batches=4", 4},
                                                        {"zero1", 2},

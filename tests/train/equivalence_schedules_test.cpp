@@ -55,6 +55,14 @@ TEST(FlushSchedules, ZeroBubbleInMoreMemory) {
   try_all({"convnet", "resnet-bn"}, {"pipeline=3"}, schedules);
 }
 
+TEST(FlushSchedules, ZeroBubbleThereAndBack) {
+  const std::vector<std::string> schedules{"schedule=zero-bubble-v,micro_batches=1",
+                                           "schedule=zero-bubble-v,micro_batches=5",
+                                           "schedule=zero-bubble-v,micro_batches=6,recompute=all"};
+  try_all({"skip", "tied-mlp", "convnet", "resnet"}, {"pipeline=2", "data=2,pipeline=2"}, schedules);
+  try_all({"convnet", "resnet-bn"}, {"pipeline=3", "tensor=2,pipeline=2"}, schedules);
+}
+
 TEST(OptimizerSharding, AllLevels) {
   const std::vector<std::string> levels{"sharding=zero1", "sharding=zero2", "sharding=zero3"};
   try_all(kDense,

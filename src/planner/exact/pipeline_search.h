@@ -73,7 +73,8 @@ class PipelineSearch {
   int columns() const { return fixed() ? 1 : configuration_.devices + 1; }
   size_t index(const Where& where) const;
   int device_of(int left) const {
-    return (most_stages_ - left) % configuration_.positions * configuration_.sizes.front();
+    const int position = configuration_.schedule->position_of(most_stages_ - left, configuration_.positions);
+    return position * configuration_.sizes.front();
   }
   SegmentSearch& search(DeviceSpan span);
   PipelinePlace shape() const {

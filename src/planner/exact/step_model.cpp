@@ -153,11 +153,11 @@ std::optional<std::string> StepModel::unknown(const Plan& plan) const {
   if (!knows_speeds(plan, facts_.request().cluster)) return "speeds that are not the cluster's";
   const int p = plan.positions(), stages = int(plan.stages.size());
   if (stages > p && (!schedule->chunked || stages % p != 0))
-    return "several stages per worker without an interleaved schedule";
+    return "several stages per worker under a schedule for one";
   int next = 0;
   for (int s = 0; s < stages; ++s) {
     const std::vector<int>& workers = plan.stages[size_t(s)];
-    if (s >= p ? workers != plan.stages[size_t(s - p)] : workers.front() != next)
+    if (s >= p ? workers != plan.stages[size_t(schedule->position_of(s, p))] : workers.front() != next)
       return "stages that are not on consecutive devices";
     if (workers.back() - workers.front() + 1 != int(workers.size()))
       return "a stage that is not on consecutive devices";

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "planner/exact/find_plan.h"
+#include "schedule/kinds.h"
 
 namespace trireme {
 
@@ -42,7 +43,7 @@ class BruteForce {
     if (recompute)
       for (NodeId node = model_.input_count(); node < NodeId(model_.nodes().size()); ++node)
         plan_.layers[size_t(node)].recompute = facts_.recompute_labels()[size_t(node)];
-    if (schedule == "interleaved") return interleaved();
+    if (find_schedule(schedule, "brute force").chunked) return chunked();
     add_stage(0, schedule == "zero-bubble");
   }
 
@@ -79,13 +80,16 @@ class BruteForce {
     }
   }
 
-  /// All plans with chunks: stage i runs on the devices of stage i mod p.
-  void interleaved() {
+  /// All plans with chunks: of interleaved, stage i runs on the devices of stage i mod p; of zero-bubble-v, stage p + i
+  /// on those of stage p - 1 - i.
+  void chunked() {
+    const bool back = plan_.schedule == "zero-bubble-v";
     for (const int chunks : request_.space.chunks)
       for (int p = 2; p <= request_.cluster.size(); ++p)
         for (int size = 1; p * size <= request_.cluster.size(); ++size) {
-          if (chunks < 2 || plan_.micro_batches % p != 0) continue;
-          for (int s = 0; s < p * chunks; ++s) plan_.stages.push_back(run(s % p * size, size));
+          if (back ? chunks != 2 : chunks < 2 || plan_.micro_batches % p != 0) continue;
+          for (int s = 0; s < p * chunks; ++s)
+            plan_.stages.push_back(run((back && s >= p ? 2 * p - 1 - s : s % p) * size, size));
           plan_.devices = p * size;
           cut_into(p * chunks);
           plan_.stages.clear();

@@ -49,8 +49,10 @@ std::unique_ptr<Case> random_case(uint64_t seed, bool branches) {
   PlanSpace& space = r.space;
   space.micro_batches = {one_of(random, {1, 2, 4})};
   if (random() % 3 == 0) space.micro_batches.push_back(3);
-  space.schedules = {one_of<std::string>(random, {"1f1b", "gpipe", "1f1b", "zero-bubble", "interleaved"})};
-  if (space.schedules[0] == "interleaved") space.schedules.push_back("1f1b");
+  space.schedules = {
+      one_of<std::string>(random, {"1f1b", "gpipe", "1f1b", "zero-bubble", "interleaved", "zero-bubble-v"})};
+  const bool chunked = space.schedules[0] == "interleaved" || space.schedules[0] == "zero-bubble-v";
+  if (chunked) space.schedules.push_back("1f1b");
   space.shardings = {one_of(
       random, {OptimizerSharding::none, OptimizerSharding::zero1, OptimizerSharding::zero2, OptimizerSharding::zero3})};
   space.may_recompute = random() % 2 == 0;

@@ -36,7 +36,7 @@ TEST(FindPlan, NeverSlowerThanANamedPlan) {
     const FakeCosts costs(model, seed);
     PlanRequest request{.model = model, .cluster = cluster, .costs = costs, .batch = 32};
     request.layer_classes = each_its_own(model);
-    request.space.schedules = {"1f1b", "gpipe", "zero-bubble", "interleaved"};
+    request.space.schedules = {"1f1b", "gpipe", "zero-bubble", "interleaved", "zero-bubble-v"};
     request.space.shardings = {OptimizerSharding::none, OptimizerSharding::zero1, OptimizerSharding::zero2,
                                OptimizerSharding::zero3};
     const PlanAnswer answer = find_plan(request);

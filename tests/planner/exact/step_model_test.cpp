@@ -140,6 +140,8 @@ TEST(StepModel, EqualStagesTakeTheSchedulesTime) {
   Setting two(3, Cluster::uniform(2), 8);
   // Each worker has two stages of one layer: m t + (p - 1) t / v.
   EXPECT_DOUBLE_EQ(two.predict("interleaved,micro_batches=8").seconds, 8 * 6 + 3 + 2 * update);
+  // Four passes of c = 2 and w = 1 for each of 8 micro-batches; the bubble (p - 1)(c - 2 w) is 0.
+  EXPECT_DOUBLE_EQ(two.predict("zero-bubble-v,micro_batches=8").seconds, 8 * 6 + 2 * update);
 }
 
 TEST(StepModel, InFlightMicroBatchesKeepActivations) {

@@ -1,0 +1,61 @@
+#include "forecast/plan_variants.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "forecast/finalists.h"
+#include "plan/named.h"
+#include "schedule/kinds.h"
+
+namespace trireme {
+namespace {
+
+/// True if all stages have equally many workers, in turn, and all layers the same degrees.
+bool has_equal_stages(const Plan& plan, const Model& model) {
+  const LayerPlan& last = plan.layers.back();
+  const auto is_like_last = [&](const LayerPlan& layer) {
+    return layer.data == last.data && layer.tensor == last.tensor;
+  };
+  const size_t size = plan.stages.front().size();
+  return plan.speeds.empty() && plan.positions() == int(plan.stages.size()) &&
+         std::all_of(plan.stages.begin(), plan.stages.end(), [&](const auto& stage) { return stage.size() == size; }) &&
+         std::all_of(plan.layers.begin() + model.input_count(), plan.layers.end(), is_like_last);
+}
+
+/// The plan with the stages of the way there and back; null: not for this plan.
+std::optional<Plan> there_and_back(const Plan& plan, const Model& model, const LayerSeconds& seconds) {
+  const size_t stages = 2 * plan.stages.size();
+  if (!has_equal_stages(plan, model) || model.nodes().size() - size_t(model.input_count()) < stages) return {};
+  Plan variant = plan;
+  variant.stages.insert(variant.stages.end(), plan.stages.rbegin(), plan.stages.rend());
+  const std::vector<int> stage_of = balance_stages(model, int(stages), seconds);
+  for (size_t id = 0; id < stage_of.size(); ++id) variant.layers[id].stage = stage_of[id];
+  return variant;
+}
+
+}  // namespace
+
+std::vector<Plan> variants_of(const Plan& plan, const Model& model, const LayerSeconds& seconds) {
+  std::vector<Plan> scheduled{plan};
+  if (plan.stages.size() > 1 && find_schedule(plan.schedule, plan.name).is_plain())
+    for (const Schedule& schedule : known_schedules()) {
+      if (!schedule.step_rule || !schedule.splits_backward || (schedule.chunked && !schedule.v_shaped)) continue;
+      std::optional<Plan> variant = schedule.v_shaped ? there_and_back(plan, model, seconds) : std::optional(plan);
+      if (!variant) continue;
+      variant->schedule = schedule.name;
+      scheduled.push_back(*std::move(variant));
+    }
+  std::vector<Plan> variants;
+  for (const Plan& one : scheduled)
+    for (const OptimizerSharding sharding : {plan.optimizer_sharding, OptimizerSharding::zero1}) {
+      Plan variant = one;
+      variant.optimizer_sharding = sharding;
+      if (is_same(variant, plan) || (sharding != plan.optimizer_sharding && !plan.divides_batch())) continue;
+      variants.push_back(std::move(variant));
+    }
+  return variants;
+}
+
+}  // namespace trireme
