@@ -79,6 +79,7 @@ Plan gpt_plan(const GptRun& run, const Setting& setting) {
   if (run.tensor > 1) split_as_megatron(run, setting.model, plan);
   plan.micro_batches = degrees.micro_batches;
   plan.optimizer_sharding = run.sharding;
+  plan.sharding_group = run.sharding_group;
   plan.scatter_messages = run.tensor > 1;
   // gradients are summed in 16 bits
   plan.compression.kind = run.stores_bf16_gradients ? Compression::Kind::bf16_stored : Compression::Kind::bf16;

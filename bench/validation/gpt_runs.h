@@ -28,6 +28,7 @@ struct GptRun {
   int chunks = 1;                      ///< stages per GPU of an interleaved schedule
   Recomputed recomputed = Recomputed::blocks;
   OptimizerSharding sharding = OptimizerSharding::none;
+  int sharding_group = 0;  ///< Plan::sharding_group
   bool stores_bf16_gradients = false;
   bool gathers_logits = false;   ///< every tensor rank computes the loss of all words
   bool splits_context = false;   ///< the tensor ranks divide the positions of every layer, and nothing else

@@ -49,6 +49,7 @@ std::vector<Table> make_tables(const Request& request) {
       {"korthikanti-speed", korthikanti_speed},
       {"korthikanti-memory", korthikanti_memory},
       {"oneflow", oneflow_speed},
+      {"internevo", internevo_speed},
       {"horovod", horovod_scaling},
       {"zero-bubble", zero_bubble_bubbles},
       {"zero-bubble-fixed", zero_bubble_fixed},

@@ -139,6 +139,18 @@ Cluster with_network(Cluster cluster, double bandwidth) {
   return cluster;
 }
 
+Cluster with_devices(Cluster cluster, int devices) {
+  const auto per_node = std::count_if(cluster.devices.begin(), cluster.devices.end(),
+                                      [](const Device& device) { return device.node == 0; });
+  while (cluster.size() < devices) {
+    Device device = cluster.devices.front();
+    device.node = int(cluster.size() / per_node);
+    if (device.node == int(cluster.nodes.size())) cluster.nodes.push_back(cluster.nodes.front());
+    cluster.devices.push_back(device);
+  }
+  return cluster;
+}
+
 double solve(double low, double high, double target, const std::function<double(double)>& f) {
   const bool rises = f(high) > f(low);
   for (int round = 0; round < kRounds; ++round) {

@@ -57,6 +57,9 @@ Cluster with_launch(Cluster cluster, double seconds);
 /// The same machine with another bandwidth of a node's connection, in bytes/s.
 Cluster with_network(Cluster cluster, double bandwidth);
 
+/// A cluster of equal nodes with so many devices of them.
+Cluster with_devices(Cluster cluster, int devices);
+
 /// The x in [low, high] at which the monotonic f reaches `target`; if it does not, the nearer end.
 double solve(double low, double high, double target, const std::function<double(double)>& f);
 

@@ -40,6 +40,7 @@ Table dgx_speed();
 
 /// OneFlow's DLPerf: GPT on V100.
 Table oneflow_speed();
+Table internevo_speed();
 
 /// Korthikanti et al., 2022: selective and full recompute; memory of the first stage.
 Table korthikanti_speed();

@@ -68,6 +68,10 @@ struct Plan {
   /// Megatron-LM", SC 2021, section 4.1). Between stages of the same degrees. False: each sends all of it.
   bool scatter_messages = false;
   OptimizerSharding optimizer_sharding = OptimizerSharding::none;
+  /// Of the workers that hold the same parameters, in order, each run of this many divides what is sharded, and the
+  /// runs hold copies: their slices' gradients are summed over the copies (Zhang et al., "MiCS", VLDB 2022; PyTorch's
+  /// HYBRID_SHARD). So gathers stay in the run. Parameters that fewer workers hold are divided by all of these. 0: all
+  int sharding_group = 0;
   Compression compression;
   /// By world rank: the device of a cluster file, counted from 0 in the file's order. Empty: the first devices, in that
   /// order.

@@ -170,9 +170,10 @@ std::string plan_text(const Plan& plan, const Model& model) {
     return join(pairs);
   };
   std::string text = "{\n";
-  for (const auto* key : {"trireme_plan", "name", "model", "model_fingerprint", "replicas", "agreement", "devices",
-                          "cluster_devices", "speeds", "schedule", "vertical_sync", "micro_batches", "recompute_last",
-                          "recompute_communication", "scatter_messages", "optimizer_sharding", "compression"})
+  for (const auto* key :
+       {"trireme_plan", "name", "model", "model_fingerprint", "replicas", "agreement", "devices", "cluster_devices",
+        "speeds", "schedule", "vertical_sync", "micro_batches", "recompute_last", "recompute_communication",
+        "scatter_messages", "optimizer_sharding", "sharding_group", "compression"})
     if (json.contains(key)) text += fmt::format("  {},\n", line(json, {key}));
   const auto list = [&](const char* name, std::initializer_list<const char*> keys) {
     std::vector<std::string> lines;

@@ -86,7 +86,7 @@ size_t InstructionCosts::KeyHash::operator()(const Key& key) const {
 
 const InstructionCost& InstructionCosts::of(int rank, const Instruction& i) {
   const int64_t samples = i.micro_batch >= 0 ? micro_batch_samples_[size_t(i.micro_batch)] : 0;
-  const Key key{rank, i.code, i.index, i.adjoint, samples};
+  const Key key{rank, i.code, i.index, i.adjoint || !i.last, samples};  // only reductions may not be the last
   const auto known = known_.find(key);
   if (known != known_.end()) return known->second;
   return known_.emplace(key, compute(rank, i, samples)).first->second;
@@ -146,10 +146,39 @@ std::vector<int> InstructionCosts::users_of(const Bucket& bucket) const {
   return workers;
 }
 
-Demand InstructionCosts::collective(RedistributionKind kind, double bytes, const Bucket& bucket) const {
+/// The demand of equal collectives of several groups of a bucket's holders at the same time.
+Demand InstructionCosts::collectives(RedistributionKind kind, double bytes, const Bucket& bucket,
+                                     const std::vector<std::vector<int>>& groups) const {
+  const int others = alike(bucket.holders, users_of(bucket));
+  Demand all;
+  for (const std::vector<int>& group : groups) {
+    const Demand one = with_work(links_.collective(kind, bytes, group, others), links_.work_beside(kind, bytes, group));
+    all.fixed = std::max(all.fixed, one.fixed);
+    all.shares.insert(all.shares.end(), one.shares.begin(), one.shares.end());
+  }
+  return seen_by_representatives(std::move(all));
+}
+
+/// All holders sum their gradients: each run of them divides the sum, and the runs' last sums are added.
+InstructionCost InstructionCosts::reduction_cost(const Bucket& bucket, double bytes, bool is_last) const {
+  const auto slices = double(bucket.slices()), copies = double(bucket.copies());
+  InstructionCost cost{collectives(RedistributionKind::reduce_scatter, bytes, bucket, bucket.runs()),
+                       bytes * (slices - 1) / slices};
+  if (!is_last || bucket.copies() == 1) return cost;
+  std::vector<std::vector<int>> same;
+  for (int place = 0; place < bucket.slices(); ++place) same.push_back(bucket.copies_of(bucket.holders[size_t(place)]));
+  const Demand sum = collectives(RedistributionKind::all_reduce, bytes / slices, bucket, same);
+  cost.demand.fixed += sum.fixed;
+  cost.demand.shares.insert(cost.demand.shares.end(), sum.shares.begin(), sum.shares.end());
+  cost.bytes_sent += bytes / slices * 2 * (copies - 1) / copies;
+  return cost;
+}
+
+Demand InstructionCosts::gather(int rank, double bytes, const Bucket& bucket) const {
+  const std::vector<int> run = bucket.run_of(rank);
   return seen_by_representatives(
-      with_work(links_.collective(kind, bytes, bucket.holders, alike(bucket.holders, users_of(bucket))),
-                links_.work_beside(kind, bytes, bucket.holders)));
+      with_work(links_.collective(RedistributionKind::all_gather, bytes, run, alike(run, users_of(bucket))),
+                links_.work_beside(RedistributionKind::all_gather, bytes, run)));
 }
 
 /// The number of groups like `group` among `workers` that one representative group represents on its node, itself
@@ -298,6 +327,7 @@ InstructionCost InstructionCosts::norm_cost() const {
 InstructionCost InstructionCosts::bucket_cost(int rank, const Instruction& i) {
   const Bucket& bucket = program_.buckets[size_t(i.index)];
   const auto holders = double(bucket.holders.size());
+  const double gathered = 1 - 1 / double(bucket.slices());  // share of the weights that others have
   const double weight_bytes = double(bucket.elements) * double(c10::elementSize(compute_type(options_.precision)));
   double gradient_bytes = double(bucket.elements) * double(c10::elementSize(master_type(options_.precision)));
   if (program_.compression.sends_bf16()) gradient_bytes /= 2;
@@ -315,20 +345,20 @@ InstructionCost InstructionCosts::bucket_cost(int rank, const Instruction& i) {
   const bool early =
       links_.overlap() == Overlap::all;  // true: weights travel when they are requested; false: when they are received
   switch (description_of(i.code).weights) {
-    case WeightUse::sum_gradients: {
+    case WeightUse::sum_gradients:
       if (!program_.private_replicas) return {};
-      const auto how = is_divided ? RedistributionKind::reduce_scatter : RedistributionKind::all_reduce;
-      return {collective(how, gradient_bytes, bucket), gradient_bytes * (holders - 1) / holders * (is_divided ? 1 : 2)};
-    }
+      if (is_divided) return reduction_cost(bucket, gradient_bytes, i.last);
+      return {collectives(RedistributionKind::all_reduce, gradient_bytes, bucket, {bucket.holders}),
+              gradient_bytes * 2 * (holders - 1) / holders};
     case WeightUse::give_slice: {
       if (!early) return {};
       const int own[] = {rank};
-      return {links_.giving(weight_bytes, bucket.holders, rank, alike(own, users_of(bucket))),
-              weight_bytes * (holders - 1) / holders};
+      return {links_.giving(weight_bytes, bucket.run_of(rank), rank, alike(own, users_of(bucket))),
+              weight_bytes * gathered};
     }
     case WeightUse::gather_slices:
       if (early) return {};
-      return {collective(RedistributionKind::all_gather, weight_bytes, bucket), weight_bytes * (holders - 1) / holders};
+      return {gather(rank, weight_bytes, bucket), weight_bytes * gathered};
     case WeightUse::update: {
       const bool whole = program_.private_replicas && !is_divided;
       const int64_t elements = whole ? bucket.elements : bucket.slice_of(rank).size();
@@ -337,10 +367,10 @@ InstructionCost InstructionCosts::bucket_cost(int rank, const Instruction& i) {
       InstructionCost cost{computing(rank, seconds, layers_.update_crowding(contributors) * options_.sharing), 0,
                            own_seconds(rank, seconds)};
       if (sharding == OptimizerSharding::zero1 || sharding == OptimizerSharding::zero2) {
-        const Demand gather = collective(RedistributionKind::all_gather, weight_bytes, bucket);
-        cost.demand.fixed += gather.fixed;
-        cost.demand.shares.insert(cost.demand.shares.end(), gather.shares.begin(), gather.shares.end());
-        cost.bytes_sent = weight_bytes * (holders - 1) / holders;
+        const Demand slices = gather(rank, weight_bytes, bucket);
+        cost.demand.fixed += slices.fixed;
+        cost.demand.shares.insert(cost.demand.shares.end(), slices.shares.begin(), slices.shares.end());
+        cost.bytes_sent = weight_bytes * gathered;
       } else if (!program_.private_replicas) {
         cost.bytes_sent = (gradient_bytes + weight_bytes) * (holders - 1) / holders;
       }

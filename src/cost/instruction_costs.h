@@ -80,7 +80,10 @@ class InstructionCosts final : public ProgramCosts {
   InstructionCost redistribution_cost(int rank, const Instruction& instruction, int64_t samples);
   InstructionCost norm_cost() const;
   InstructionCost bucket_cost(int rank, const Instruction& instruction);
-  Demand collective(RedistributionKind kind, double bytes, const Bucket& bucket) const;
+  Demand collectives(RedistributionKind kind, double bytes, const Bucket& bucket,
+                     const std::vector<std::vector<int>>& groups) const;
+  InstructionCost reduction_cost(const Bucket& bucket, double bytes, bool is_last) const;
+  Demand gather(int rank, double bytes, const Bucket& bucket) const;
   std::vector<int> users_of(const Bucket& bucket) const;
   bool charges_for(int rank, std::span<const int> group) const;
   Demand seen_by_representatives(Demand demand) const;

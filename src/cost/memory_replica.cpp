@@ -180,7 +180,7 @@ void ReplicaMemory::reduce(BucketId id, bool last) {
     travels = allocate(tally_, MemoryCategory::gradients, it.elements * kBfloat16Bytes);
     own.gradient.reset();
   }
-  if (!own.contributes) {  // sends zeros to all holders, as large as the largest part
+  if (!own.contributes) {  // sends zeros to the other holders, as large as the largest part
     int64_t largest = 0;
     for (int holder : {it.holders.front(), it.holders.back()}) largest = std::max(largest, it.slice_of(holder).size());
     travels = allocate(tally_, MemoryCategory::gradients, largest * element);

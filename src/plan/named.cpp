@@ -172,6 +172,7 @@ void add_recompute(const Strategy& strategy, const Model& model, const std::stri
 void add_extras(const Strategy& strategy, const NamedStrategy* named, const Model& model, const std::string& where,
                 Plan& plan) {
   plan.optimizer_sharding = strategy.sharding.value_or(named ? named->sharding : OptimizerSharding::none);
+  plan.sharding_group = strategy.sharding_group.value_or(0);
   plan.compression = strategy.compression.value_or(Compression{});
   plan.vertical_sync = strategy.vertical_sync.value_or(false);
   plan.scatter_messages = strategy.scatter_messages.value_or(false);

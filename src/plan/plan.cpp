@@ -78,6 +78,7 @@ std::string runs_in_words(const std::vector<int>& numbers) {
 std::string describe_extras(const Plan& plan) {
   std::string text;
   if (plan.optimizer_sharding != OptimizerSharding::none) text += fmt::format(", {}", name_of(plan.optimizer_sharding));
+  if (plan.sharding_group > 0) text += fmt::format(" in groups of {}", plan.sharding_group);
   const auto recomputed = [](const LayerPlan& layer) { return !layer.recompute.empty(); };
   if (std::any_of(plan.layers.begin(), plan.layers.end(), recomputed))
     text += fmt::format(", recompute{}{}", plan.recompute_communication ? " with communication" : "",

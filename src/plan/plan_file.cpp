@@ -106,9 +106,26 @@ std::vector<double> read_speeds(const nlohmann::json& json, const std::string& w
 
 void read_head(const nlohmann::json& json, const std::string& where, Plan& plan) {
   require_known(json,
-                {"trireme_plan", "name", "model", "model_fingerprint", "devices", "schedule", "vertical_sync",
-                 "micro_batches", "recompute_last", "recompute_communication", "scatter_messages", "optimizer_sharding",
-                 "compression", "cluster_devices", "speeds", "stages", "layers", "replicas", "agreement"},
+                {"trireme_plan",
+                 "name",
+                 "model",
+                 "model_fingerprint",
+                 "devices",
+                 "schedule",
+                 "vertical_sync",
+                 "micro_batches",
+                 "recompute_last",
+                 "recompute_communication",
+                 "scatter_messages",
+                 "optimizer_sharding",
+                 "sharding_group",
+                 "compression",
+                 "cluster_devices",
+                 "speeds",
+                 "stages",
+                 "layers",
+                 "replicas",
+                 "agreement"},
                 where);
   if (int format = whole_number(json, "trireme_plan", where); format != kPlanFormat)
     fail_user({where, fmt::format("trireme_plan = {}", format),
@@ -127,6 +144,7 @@ void read_head(const nlohmann::json& json, const std::string& where, Plan& plan)
   if (json.contains("optimizer_sharding"))
     plan.optimizer_sharding =
         named_value(json.at("optimizer_sharding"), "optimizer_sharding", {none, zero1, zero2, zero3}, where);
+  if (json.contains("sharding_group")) plan.sharding_group = whole_number(json, "sharding_group", where);
   if (json.contains("compression")) plan.compression = read_compression(json.at("compression"), where);
   if (json.contains("cluster_devices")) plan.cluster_devices = read_cluster_devices(json.at("cluster_devices"), where);
   if (json.contains("speeds")) plan.speeds = read_speeds(json.at("speeds"), where);
@@ -186,6 +204,7 @@ nlohmann::json to_json(const Plan& plan, const Model& model) {
   if (plan.scatter_messages != usual.scatter_messages) json["scatter_messages"] = plan.scatter_messages;
   if (plan.optimizer_sharding != usual.optimizer_sharding)
     json["optimizer_sharding"] = name_of(plan.optimizer_sharding);
+  if (plan.sharding_group != usual.sharding_group) json["sharding_group"] = plan.sharding_group;
   if (plan.compression.kind != usual.compression.kind) json["compression"] = write_compression(plan.compression);
   if (plan.cluster_devices != usual.cluster_devices) json["cluster_devices"] = plan.cluster_devices;
   if (plan.speeds != usual.speeds) json["speeds"] = plan.speeds;

@@ -16,9 +16,10 @@ namespace {
 
 constexpr int kMaxDegree = 1'000'000;  // so that no product of degrees overflows
 const std::vector<std::string> kDegrees{"data", "tensor", "pipeline"};
-const std::vector<std::string> kKeys{"data",          "tensor",   "pipeline",  "micro_batches",           "schedule",
-                                     "chunks",        "sharding", "recompute", "recompute_communication", "compression",
-                                     "vertical_sync", "speeds",   "split",     "scatter_messages"};
+const std::vector<std::string> kKeys{
+    "data",          "tensor",   "pipeline",  "micro_batches",           "schedule",
+    "chunks",        "sharding", "recompute", "recompute_communication", "compression",
+    "vertical_sync", "speeds",   "split",     "scatter_messages",        "sharding_group"};
 
 bool contains(const std::vector<std::string>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -113,6 +114,7 @@ void set(const Item& item, Strategy& s) {
         std::vector{none, all, except_last, selective}[item.choice({"none", "all", "except_last", "selective"})];
   } else if (item.key == "recompute_communication") s.recompute_communication = item.yes_or_no();
   else if (item.key == "compression") s.compression = read_compression(item);
+  else if (item.key == "sharding_group") s.sharding_group = item.count();
   else if (item.key == "scatter_messages") s.scatter_messages = item.yes_or_no();
   else if (item.key == "vertical_sync") s.vertical_sync = item.yes_or_no();
   else if (item.key == "speeds") s.speeds = read_speeds(item);
@@ -206,7 +208,7 @@ std::string strategy_syntax() {
     if (!strategy_note(name).empty()) name += " (a reconstruction)";
   return fmt::format(
       "{}, or degrees, \"data=2,tensor=2,pipeline=1\"; both may be followed by keys, each after a comma: schedule={}, "
-      "chunks=2, micro_batches=4, sharding=zero1, recompute=all|except_last|selective, "
+      "chunks=2, micro_batches=4, sharding=zero1, sharding_group=8, recompute=all|except_last|selective, "
       "recompute_communication=1, compression=bf16|bf16-stored|powersgd:2, "
       "vertical_sync=1, scatter_messages=1, speeds=2:1, split=height|sequence; or planned: {}",
       join(known_strategies()), lean_schedule().name, join(planned));

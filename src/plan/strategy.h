@@ -24,6 +24,7 @@ struct Strategy {
   std::optional<Recompute> recompute;
   std::optional<bool> recompute_communication;
   std::optional<bool> scatter_messages;
+  std::optional<int> sharding_group;  ///< workers that divide what sharding divides
   std::optional<Compression> compression;
   std::optional<bool> vertical_sync;
   std::vector<double> speeds;  ///< by device

@@ -80,8 +80,27 @@ int64_t ParameterShard::size() const { return element_count(shape_of(box)); }
 Range Bucket::slice_of(int holder) const {
   auto it = std::find(holders.begin(), holders.end(), holder);
   if (it == holders.end()) return {};
-  Range units = share_of(elements / kBucketAlignment, int(holders.size()), int(it - holders.begin()));
+  Range units = share_of(elements / kBucketAlignment, slices(), int(it - holders.begin()) % slices());
   return {units.begin * kBucketAlignment, units.end * kBucketAlignment};
+}
+
+std::vector<int> Bucket::run_of(int holder) const {
+  const auto place = std::find(holders.begin(), holders.end(), holder) - holders.begin();
+  const auto first = holders.begin() + place / slices() * slices();
+  return {first, first + slices()};
+}
+
+std::vector<int> Bucket::copies_of(int holder) const {
+  const auto place = size_t(std::find(holders.begin(), holders.end(), holder) - holders.begin());
+  std::vector<int> same;
+  for (size_t h = place % size_t(slices()); h < holders.size(); h += size_t(slices())) same.push_back(holders[h]);
+  return same;
+}
+
+std::vector<std::vector<int>> Bucket::runs() const {
+  std::vector<std::vector<int>> all;
+  for (size_t h = 0; h < holders.size(); h += size_t(slices())) all.push_back(run_of(holders[h]));
+  return all;
 }
 
 std::vector<int> group_sizes(const std::vector<int64_t>& bytes, int64_t cap, int64_t first_cap) {
@@ -124,7 +143,8 @@ void build_buckets(const Model& model, const CompileOptions& options, Program& p
     std::vector<int64_t> bytes;
     for (const Draft* draft : group) bytes.push_back(draft->shard.size() * int64_t(sizeof(float)));
     size_t next = 0;
-    const auto holders = int64_t(std::get<0>(*key).size());
+    auto holders = int64_t(std::get<0>(*key).size());
+    if (program.sharding_group > 0) holders = std::min<int64_t>(holders, program.sharding_group);
     const int64_t least = by_block && holders >= kManyHolders ? kLeastBytesPerHolder * holders : 0;
     for (int count :
          group_sizes(bytes, std::max(options.bucket_bytes, least), std::max(options.first_bucket_bytes, least))) {
@@ -136,6 +156,7 @@ void build_buckets(const Model& model, const CompileOptions& options, Program& p
         bucket.elements += (shard.size() + kBucketAlignment - 1) / kBucketAlignment * kBucketAlignment;
         bucket.shards.push_back(std::move(shard));
       }
+      if (int(bucket.holders.size()) > program.sharding_group) bucket.dividers = program.sharding_group;
       program.buckets.push_back(std::move(bucket));
     }
   }

@@ -32,6 +32,10 @@ void check_options(const Plan& plan, const CompileOptions& options, const Progra
   if (plan.compression.kind == Compression::Kind::bf16_stored && !options.mixed_precision)
     refuse(compression, "layers compute gradients in bfloat16 only under precision = \"bf16\"",
            "set precision = \"bf16\", or use compression \"bf16\"");
+  if (plan.sharding_group > 0 && !plan.agreement.empty())
+    refuse(fmt::format("sharding_group {}", plan.sharding_group),
+           "the workers of a replica under an update policy hold one copy of its weights and moments, divided or not",
+           "leave sharding_group out");
   for (const std::string& pattern : options.frozen) {
     const bool known = std::any_of(program.parameters.begin(), program.parameters.end(),
                                    [&](const ProgramParameter& p) { return freezes(pattern, p.spec.name); });
@@ -52,6 +56,24 @@ void check_options(const Plan& plan, const CompileOptions& options, const Progra
     if (p.trainable) return;
   if (program.training && !program.parameters.empty())
     refuse("every parameter is frozen", "nothing is left to train", "freeze fewer parameters");
+}
+
+/// Throws a user error if a parameter's holders cannot form runs of the size that the plan states.
+void check_sharding_group(const Plan& plan, const Program& program, const std::string& where) {
+  if (plan.sharding_group == 0) return;
+  const std::string what = fmt::format("sharding_group {}", plan.sharding_group);
+  if (plan.optimizer_sharding == OptimizerSharding::none)
+    fail_user({where, what, "nothing is divided", "use it with sharding zero1, zero2 or zero3"});
+  if (plan.sharding_group < 2)
+    fail_user({where, what, "the workers of a group divide optimizer state, gradients or weights",
+               "use at least 2, or leave it out to divide over all"});
+  for (const Bucket& bucket : program.buckets)
+    if (bucket.dividers > 0 && bucket.holders.size() % size_t(bucket.dividers) != 0)
+      fail_user({where, what,
+                 fmt::format("parameter {} is held by {} workers, which do not form groups of {}",
+                             program.parameters[size_t(bucket.shards.front().parameter)].spec.name,
+                             bucket.holders.size(), plan.sharding_group),
+                 "use a divisor of that number"});
 }
 
 /// The buckets that each rank holds, ascending.
@@ -111,6 +133,7 @@ Program compile_for(Overlap overlap, const Model& model, const Plan& plan, const
   program.flushes = schedule.flushes;
   program.keeps_gradients = options.clip_gradients || options.layer_norms || options.keep_gradients;
   program.optimizer_sharding = plan.optimizer_sharding;
+  program.sharding_group = plan.sharding_group;
   program.compression = plan.compression;
   program.private_replicas = options.private_replicas || plan.optimizer_sharding != OptimizerSharding::none ||
                              plan.compression.kind != Compression::Kind::none;
@@ -119,6 +142,7 @@ Program compile_for(Overlap overlap, const Model& model, const Plan& plan, const
   build_graph(model, plan, options, delays, program);
   check_options(plan, options, program, where);
   build_buckets(model, options, program);
+  check_sharding_group(plan, program, where);
   write_lists(plan, schedule, groups, build_segments(plan, options, program), overlap == Overlap::nothing, program);
   if (options.training && !plan.agreement.empty()) insert_agreement(program);
   complete(program, model);

@@ -75,6 +75,9 @@ struct ParameterShard {
 };
 
 /// Parameter shards with the same holders and the same contributors, in one flat buffer.
+///
+/// Where something is divided among the holders, runs of `dividers` holders divide it, and the runs hold copies
+/// (Plan::sharding_group). Usually there is one run, of all holders.
 struct Bucket {
   std::vector<int> holders;       ///< ranks, ascending; each updates its slice
   std::vector<int> contributors;  ///< the holders whose gradients are summed; empty: frozen, never updated
@@ -82,8 +85,17 @@ struct Bucket {
   int versions = 1;  ///< weight versions that exist at once: the greatest delay of its layers + 1
   std::vector<ParameterShard> shards;
   int64_t elements = 0;  ///< of the flat buffer: shards start at multiples of kBucketAlignment
+  int dividers = 0;      ///< holders of a run; 0: all
   int64_t bytes(int64_t per_element) const { return elements * per_element; }
   Range slice_of(int holder) const;  ///< elements that this rank reduces and updates
+  int slices() const { return dividers > 0 ? dividers : int(holders.size()); }
+  int copies() const { return int(holders.size()) / slices(); }  ///< of each slice
+  /// Returns the holders that divide the bucket with this one, itself included, ascending.
+  std::vector<int> run_of(int holder) const;
+  /// Returns the holders that have the same slice as this one, itself included, ascending.
+  std::vector<int> copies_of(int holder) const;
+  /// Returns all runs, in order.
+  std::vector<std::vector<int>> runs() const;
 };
 constexpr int64_t kBucketAlignment = 16;
 
@@ -127,6 +139,7 @@ struct Program {
   /// memory share one copy of the weights.
   bool private_replicas = false;
   OptimizerSharding optimizer_sharding = OptimizerSharding::none;
+  int sharding_group = 0;  ///< of the plan
   Compression compression;
   int devices = 1;
   int micro_batches = 1;

@@ -119,11 +119,13 @@ class RendezvousWriter {
 
   const Program& program() const { return program_; }
   const Model& model() const { return model_; }
-  const std::vector<int>& holders(const Instruction& i) const { return program_.buckets[size_t(i.index)].holders; }
+  const Bucket& bucket(const Instruction& i) const { return program_.buckets[size_t(i.index)]; }
 
   // Used by the rules.
   void mail(const Instruction& send);
-  void announce(const Instruction& i, bool by_batch, bool must_be_taken);
+  /// The ranks of each group post, and each takes what all of them have posted. The groups' ranks are ascending, also
+  /// from group to group.
+  void announce(const Instruction& i, const std::vector<std::vector<int>>& groups, bool by_batch, bool must_be_taken);
   void join(const Instruction& i, const std::vector<std::vector<int>>& groups, bool by_micro_batch = true);
 
  private:
@@ -198,16 +200,19 @@ void RendezvousWriter::mail(const Instruction& send) {
   }
 }
 
-void RendezvousWriter::announce(const Instruction& i, bool by_batch, bool must_be_taken) {
-  const std::vector<int>& ranks = holders(i);
-  const auto channel = int(program_.channels.size());
+void RendezvousWriter::announce(const Instruction& i, const std::vector<std::vector<int>>& groups, bool by_batch,
+                                bool must_be_taken) {
   Rendezvous& rendezvous = program_.rendezvous.back();
-  rendezvous.posters = rendezvous.takers = ranks;
-  for (int place = 0; place < int(ranks.size()); ++place) {
-    rendezvous.posts.push_back({Part::post, channel, place});
-    rendezvous.takes.push_back({Part::take, channel, place});
+  for (const std::vector<int>& ranks : groups) {
+    const auto channel = int(program_.channels.size());
+    for (int place = 0; place < int(ranks.size()); ++place) {
+      rendezvous.posters.push_back(ranks[size_t(place)]);
+      rendezvous.posts.push_back({Part::post, channel, place});
+      rendezvous.takes.push_back({Part::take, channel, place});
+    }
+    program_.channels.push_back({i.code, i.index, i.adjoint, ranks, ranks, false, by_batch, must_be_taken});
   }
-  program_.channels.push_back({i.code, i.index, i.adjoint, ranks, ranks, false, by_batch, must_be_taken});
+  rendezvous.takers = rendezvous.posters;
 }
 
 void RendezvousWriter::join(const Instruction& i, const std::vector<std::vector<int>>& groups, bool by_micro_batch) {
@@ -271,17 +276,20 @@ void join_along_exchanged_axes(RendezvousWriter& writer, const Instruction& i) {
 
 void post_to_receivers(RendezvousWriter& writer, const Instruction& i) { writer.mail(i); }
 
-void post_slice_to_holders(RendezvousWriter& writer, const Instruction& i) { writer.announce(i, false, true); }
+void post_slice_to_holders(RendezvousWriter& writer, const Instruction& i) {
+  writer.announce(i, writer.bucket(i).runs(), false, true);
+}
 
 void sum_among_holders(RendezvousWriter& writer, const Instruction& i) {
-  if (writer.program().private_replicas) writer.join(i, {writer.holders(i)});
-  else writer.announce(i, true, false);
+  const std::vector<int>& holders = writer.bucket(i).holders;
+  if (writer.program().private_replicas) writer.join(i, {holders});
+  else writer.announce(i, {holders}, true, false);
 }
 
 void gather_slices_after_update(RendezvousWriter& writer, const Instruction& i) {
   const OptimizerSharding sharding = writer.program().optimizer_sharding;
   if (sharding == OptimizerSharding::zero1 || sharding == OptimizerSharding::zero2)
-    writer.join(i, {writer.holders(i)}, false);
+    writer.join(i, writer.bucket(i).runs(), false);
 }
 
 void join_all_ranks(RendezvousWriter& writer, const Instruction& i) {

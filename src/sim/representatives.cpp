@@ -93,7 +93,7 @@ class SamplesOfRanks {
 bool is_of_bucket(OpCode code) { return description_of(code).operand == Operand::bucket; }
 
 bool alike(const Bucket& a, const Bucket& b) {
-  return a.elements == b.elements && a.holders.size() == b.holders.size() &&
+  return a.elements == b.elements && a.holders.size() == b.holders.size() && a.dividers == b.dividers &&
          a.contributors.size() == b.contributors.size() && a.full_precision == b.full_precision &&
          a.versions == b.versions;
 }
@@ -143,14 +143,20 @@ std::vector<int> representatives(const Program& program, const Cluster& cluster,
   if (!is_uniform(cluster) || per_node == 0) return all;
   const SamplesOfRanks samples(program, cluster, batch);
   if (!samples.can_be_compared()) return all;
+  const auto fits_nodes = [per_node](int first, int size) {
+    return size % per_node == 0 ? first % per_node == 0 : per_node % size == 0 && first % size == 0;
+  };
   for (const Op& op : program.ops) {
     const auto size = int(op.mesh.workers.size());
     const bool is_run = op.mesh.workers.back() - op.mesh.workers.front() == size - 1;
-    const bool fits_nodes = size % per_node == 0 ? op.mesh.workers.front() % per_node == 0
-                                                 : per_node % size == 0 && op.mesh.workers.front() % size == 0;
-    if (!is_run || !fits_nodes) return all;
+    if (!is_run || !fits_nodes(op.mesh.workers.front(), size)) return all;
     // An axis that crosses a node's border has a different position for some ranks.
     if (size > per_node && per_node % op.mesh.tensor != 0 && op.mesh.tensor % per_node != 0) return all;
+  }
+  for (const Bucket& bucket : program.buckets) {
+    if (bucket.copies() == 1) continue;
+    const int stride = bucket.holders[1] - bucket.holders[0];  // the degree of a tensor axis that divides the bucket
+    if (!fits_nodes(bucket.holders[0] / stride * stride, stride * bucket.slices())) return all;
   }
   std::vector<int> chosen;
   std::set<std::pair<int, int>> seen;  // instruction lists, with the kind of their ranks

@@ -247,6 +247,10 @@ TEST(MemoryPrediction, Sharding) {
        {"data=2,micro_batches=3,sharding=zero2", "data=2,pipeline=2,micro_batches=3,schedule=1f1b,sharding=zero3"})
     expect_predicted({"mlp", strategy, 12, Precision::fp32, adam(), 1.0});
   expect_predicted({"tied-mlp", "data=2,pipeline=2,micro_batches=2,sharding=zero3", 12});
+  for (const char* sharding : {"zero1", "zero2", "zero3"})
+    for (const char* compression : {"none", "bf16"})
+      expect_predicted({"mlp", fmt::format("data=4,sharding={},sharding_group=2,compression={}", sharding, compression),
+                        12, Precision::fp32, adam()});
 }
 
 TEST(MemoryPrediction, PrivateReplicas) {
@@ -276,6 +280,7 @@ TEST(MemoryPrediction, Hybrids) {
 TEST(MemoryPrediction, OfARankAlone) {
   for (const Case& c : {Case{"mlp", "data=2,pipeline=2,micro_batches=3"},
                         {"mlp", "data=3,sharding=zero3"},
+                        {"mlp", "data=4,sharding=zero2,sharding_group=2"},
                         {"vit", "data=2,tensor=2", 10},
                         {"mlp", "data=3,speeds=3:1:1"}}) {
     SCOPED_TRACE(c.strategy);

@@ -205,6 +205,7 @@ TEST(PlanJson, RoundTripOfEverything) {
       plan.recompute_last = false;
       plan.recompute_communication = plan.scatter_messages = true;
       plan.optimizer_sharding = sharding;
+      plan.sharding_group = 2;
       plan.compression = compression;
       plan.speeds = {1, 0.1, 3, 4, 5, 6, 7, 1.0 / 3};
       plan.cluster_devices = {8, 9, 10, 11, 3, 2, 1, 0};
@@ -322,6 +323,7 @@ TEST(InShort, SaysWhatDiffers) {
   EXPECT_EQ(text("zero-bubble-v", 2), "pipeline 2 (2 chunks), 8 micro-batches, zero-bubble-v");
   EXPECT_EQ(text("pipedream,vertical_sync=1", 2), "pipeline 2, pipedream with vertical sync");
   EXPECT_EQ(text("zero2,micro_batches=4", 2), "data 2, 4 micro-batches, 1f1b, zero2");
+  EXPECT_EQ(text("zero2,sharding_group=2", 4), "data 4, zero2 in groups of 2");
   EXPECT_EQ(text("data,recompute=all,compression=bf16,speeds=2:1", 2), "data 2, recompute, bf16 gradients, speeds 2:1");
   EXPECT_EQ(text("tensor,recompute=all,recompute_communication=1", 2), "tensor 2, recompute with communication");
   EXPECT_EQ(text("data,recompute=except_last,compression=powersgd:2,speeds=1:0.5", 2),

@@ -16,8 +16,9 @@ TEST(ParseStrategy, NameAndKeys) {
   EXPECT_EQ(s.micro_batches, 6);
   EXPECT_EQ(s.recompute, Strategy::Recompute::except_last);
   EXPECT_FALSE(s.recompute_communication);
-  const Strategy full =
-      parse_strategy("tensor,recompute=selective,recompute_communication=1,scatter_messages=1", "test");
+  const Strategy full = parse_strategy(
+      "tensor,recompute=selective,recompute_communication=1,scatter_messages=1,sharding_group=8", "test");
+  EXPECT_EQ(full.sharding_group, 8);
   EXPECT_EQ(full.scatter_messages, true);
   EXPECT_EQ(full.recompute, Strategy::Recompute::selective);
   EXPECT_EQ(full.recompute_communication, true);

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <string>
+#include <vector>
 
+#include "../base/expect_error.h"
 #include "plan/named.h"
 #include "program/compile.h"
 #include "program/compile_for.h"
@@ -145,6 +148,42 @@ TEST(Buckets, OfManyHoldersHoldWholeBlocks) {
   };
   EXPECT_GT(buckets(8).size(), 4u);
   EXPECT_LE(buckets(128).size(), 2u);
+}
+
+/// Six holders in groups of three: each group has all elements, and the same slices.
+TEST(Buckets, AreDividedInGroups) {
+  const Model model = make_model({"mlp", {64}, 4, {{"hidden", 64}, {"depth", 4}}});
+  const Program program = compiled(model, "data=6,sharding=zero1,sharding_group=3", 6);
+  for (const Bucket& bucket : program.buckets) {
+    ASSERT_EQ(bucket.holders.size(), 6u);
+    EXPECT_EQ(bucket.slices(), 3);
+    EXPECT_EQ(bucket.copies(), 2);
+    EXPECT_EQ(bucket.runs(), (std::vector<std::vector<int>>{{0, 1, 2}, {3, 4, 5}}));
+    EXPECT_EQ(bucket.run_of(4), (std::vector<int>{3, 4, 5}));
+    EXPECT_EQ(bucket.copies_of(4), (std::vector<int>{1, 4}));
+    int64_t next = 0;
+    for (int holder = 0; holder < 3; ++holder) {
+      const Range slice = bucket.slice_of(holder);
+      EXPECT_EQ(slice.begin, next);
+      EXPECT_EQ(slice, bucket.slice_of(holder + 3));
+      next = slice.end;
+    }
+    EXPECT_EQ(next, bucket.elements);
+  }
+  // what fewer workers hold is divided over all of these
+  for (const Bucket& bucket : compiled(model, "data=2,sharding=zero1,sharding_group=4", 2).buckets)
+    EXPECT_EQ(bucket.copies(), 1);
+}
+
+TEST(Buckets, AreNotDividedInGroupsThatDoNotFit) {
+  const Model model = make_model({"mlp", {64}, 4, {{"hidden", 64}, {"depth", 4}}});
+  const auto refused = [&](const char* strategy, std::vector<std::string> words) {
+    expect_error(Blame::user, std::move(words), [&] { compiled(model, strategy, 6); });
+  };
+  refused("data=6,sharding=zero1,sharding_group=4",
+          {"sharding_group 4", "held by 6 workers", "groups of 4", "divisor"});
+  refused("data=6,sharding_group=3", {"sharding_group 3", "nothing is divided", "zero1"});
+  refused("data=6,sharding=zero3,sharding_group=1", {"sharding_group 1", "at least 2"});
 }
 
 /// Reduction begins during backward: the first buckets are announced before the last backward segment.

@@ -52,7 +52,8 @@ TEST(Folding, GivesTheSameStepTime) {
        {"data=8,tensor=1,pipeline=1", "data=4,tensor=2,pipeline=1", "data=2,tensor=2,pipeline=2,micro_batches=4",
         "data=4,tensor=1,pipeline=2,micro_batches=2", "data=1,tensor=4,pipeline=2,micro_batches=4",
         "data=2,tensor=2,pipeline=2,micro_batches=4,recompute=all,recompute_communication=1,scatter_messages=1",
-        "zero1", "zero3"})
+        "zero1", "zero3", "zero1,sharding_group=2", "zero3,sharding_group=4",
+        "data=4,tensor=2,sharding=zero2,sharding_group=2"})
     for (int per_node : {2, 4, 8}) {
       const size_t ranks = expect_same_step(strategy, model, cluster_of(8 / per_node, per_node, 1e8, 1e7), 64);
       if (std::string_view(strategy).find("data=1,") == std::string_view::npos) {

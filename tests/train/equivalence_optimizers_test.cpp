@@ -43,6 +43,8 @@ std::vector<std::string> ways() {
           "data=3,sharding=zero2",
           "data=3,sharding=zero3",
           "data=2,tensor=2,sharding=zero1",
+          "data=4,sharding=zero1,sharding_group=2",
+          "data=4,micro_batches=2,sharding=zero3,sharding_group=2",
           "data=2,pipeline=2,micro_batches=2,sharding=zero3",
           "data=2,pipeline=2,micro_batches=3,schedule=1f1b"};
 }

@@ -72,6 +72,14 @@ TEST(OptimizerSharding, AllLevels) {
   try_all({"convnet", "resnet-bn"}, {"data=3", "data=2,pipeline=2,micro_batches=2"}, levels);
 }
 
+TEST(OptimizerSharding, InGroupsOfWorkers) {
+  const std::vector<std::string> levels{"sharding=zero1,sharding_group=2", "sharding=zero2,sharding_group=2",
+                                        "sharding=zero3,sharding_group=2"};
+  try_all(kDense, {"data=4", "data=4,micro_batches=3", "data=4,pipeline=2,micro_batches=3,schedule=1f1b"}, levels);
+  try_all({"mlp", "tied-mlp"}, {"data=4,tensor=2", "data=6"}, levels);
+  try_all({"convnet", "resnet-bn"}, {"data=4"}, levels);
+}
+
 TEST(PrivateReplicas, GiveTheCurveOfSharedOnes) {
   for (const char* name : {"mlp", "skip", "dropout-mlp", "tied-mlp", "convnet"})
     for (const char* degrees : {"data=3", "tensor=2", "data=2,tensor=2", "data=2,pipeline=2,micro_batches=3",

@@ -122,7 +122,8 @@ std::vector<Leg> all_ways() {
         "pipeline=2,schedule=pipedream,micro_batches=1"})
     for (bool apart : {false, true}) ways.push_back({way, 2, apart});
   for (const char* way :
-       {"data=3,sharding=zero1", "data=3,sharding=zero2", "data=3,sharding=zero3", "data=2,tensor=2,sharding=zero1"})
+       {"data=3,sharding=zero1", "data=3,sharding=zero2", "data=3,sharding=zero3", "data=2,tensor=2,sharding=zero1",
+        "data=4,sharding=zero2,sharding_group=2", "data=4,sharding=zero3,sharding_group=2"})
     ways.push_back({way, 2, true});
   return ways;
 }

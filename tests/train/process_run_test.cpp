@@ -146,6 +146,8 @@ TEST_F(ProcessRun, TrainsAsThreadsDo) {
                                                 {"zero1", 2},
                                                 {"zero2", 3},
                                                 {"zero3", 3},
+                                                {"zero1,sharding_group=2", 4},
+                                                {"zero3,sharding_group=2,micro_batches=2", 4},
                                                 {"data=2,pipeline=2,schedule=1f1b", 4}}) {
     SCOPED_TRACE(strategy);
     const Outcome threads = in_threads(strategy, devices), processes = as_processes(strategy, devices);

@@ -208,22 +208,23 @@ TEST_F(VirtualRun, CostsThePriceOfTheMachines) {
   EXPECT_THAT(two.row.warnings, ::testing::Contains(HasSubstr("times are a model's: the tests' machines")));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, VirtualPlans,
-                         ::testing::Values(Case{"single", 1, 1e-6}, Case{"data", 4, 1e-3},
-                                           Case{"data,micro_batches=3", 2, 1e-3}, Case{"tensor", 2, 1e-3},
-                                           Case{"pipeline", 3, 1e-3}, Case{"gpipe,micro_batches=4", 2, 1e-3},
-                                           Case{"data=2,tensor=2", 4, 0.05}, Case{"1f1b", 3, 1e-3},
-                                           Case{"interleaved", 2, 1e-3}, Case{"zero-bubble", 2, 1e-3},
-                                           Case{"zero-bubble-v", 2, 1e-3}, Case{"pipedream", 2, 0.01},
-                                           Case{"2bw", 2, 1e-3}, Case{"data,compression=bf16", 2, 1e-3},
-                                           Case{"data=2,pipeline=2,recompute=all", 4, 1e-3}, Case{"zero1", 4, 1e-3},
-                                           Case{"zero2", 2, 1e-3}, Case{"zero3", 2, 1e-3}, Case{"data", 64, 1e-3}),
-                         [](const auto& info) {
-                           std::string name = info.param.plan + "_" + std::to_string(info.param.devices);
-                           for (char& c : name)
-                             if (!std::isalnum(c)) c = '_';
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, VirtualPlans,
+    ::testing::Values(Case{"single", 1, 1e-6}, Case{"data", 4, 1e-3}, Case{"data,micro_batches=3", 2, 1e-3},
+                      Case{"tensor", 2, 1e-3}, Case{"pipeline", 3, 1e-3}, Case{"gpipe,micro_batches=4", 2, 1e-3},
+                      Case{"data=2,tensor=2", 4, 0.05}, Case{"1f1b", 3, 1e-3}, Case{"interleaved", 2, 1e-3},
+                      Case{"zero-bubble", 2, 1e-3}, Case{"zero-bubble-v", 2, 1e-3}, Case{"pipedream", 2, 0.01},
+                      Case{"2bw", 2, 1e-3}, Case{"data,compression=bf16", 2, 1e-3},
+                      Case{"data=2,pipeline=2,recompute=all", 4, 1e-3}, Case{"zero1", 4, 1e-3}, Case{"zero2", 2, 1e-3},
+                      Case{"zero3", 2, 1e-3}, Case{"zero1,sharding_group=2", 4, 1e-3},
+                      Case{"zero2,sharding_group=2", 4, 1e-3}, Case{"zero3,sharding_group=2", 4, 1e-3},
+                      Case{"data", 64, 1e-3}),
+    [](const auto& info) {
+      std::string name = info.param.plan + "_" + std::to_string(info.param.devices);
+      for (char& c : name)
+        if (!std::isalnum(c)) c = '_';
+      return name;
+    });
 
 }  // namespace
 }  // namespace trireme::test_support

@@ -148,6 +148,7 @@ std::optional<std::string> StepModel::unknown(const Plan& plan) const {
   if (plan.compression.kind != Compression::Kind::none) return "compressed gradients";
   if (!plan.recompute_last) return "recomputation except for the last micro-batch";
   if (plan.scatter_messages) return "messages in slices";
+  if (plan.sharding_group > 0) return "optimizer sharding in groups of workers";
   if (plan.recompute_communication) return "recomputation with its communication";
   if (plan.devices > facts_.request().cluster.size()) return "more devices than the cluster has";
   if (!knows_speeds(plan, facts_.request().cluster)) return "speeds that are not the cluster's";

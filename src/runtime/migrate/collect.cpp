@@ -34,10 +34,11 @@ std::vector<at::Tensor> collect_bucket(const Program& program, BucketId id, Repl
   const int rank = world.rank();
   const bool divided = program.optimizer_sharding != OptimizerSharding::none && bucket.holders.size() > 1;
   const bool rank_0_holds = bucket.holders.front() == 0;
-  const bool lacks = divided || !rank_0_holds;  // true if rank 0 lacks a part
+  const bool lacks = divided || !rank_0_holds;                            // true if rank 0 lacks a part
+  const std::vector<int> givers = bucket.run_of(bucket.holders.front());  // the others hold copies of their slices
   std::vector<at::Tensor> flats;
   if (rank != 0) {
-    if (!lacks || !std::binary_search(bucket.holders.begin(), bucket.holders.end(), rank)) return flats;
+    if (!lacks || !std::binary_search(givers.begin(), givers.end(), rank)) return flats;
     const std::vector<ReplicaPiece> pieces = replicas.pieces(id);
     for (int k = 0; k < count; ++k)
       world.send(held_part(pieces, bucket.slice_of(rank), size_t(k), dtype, tensors), 0, id);
@@ -56,7 +57,7 @@ std::vector<at::Tensor> collect_bucket(const Program& program, BucketId id, Repl
       flats.back().narrow(0, own.begin, own.size()).copy_(held_part(pieces, own, size_t(k), dtype, tensors));
     }
   }
-  for (const int holder : bucket.holders) {
+  for (const int holder : givers) {
     if (holder == 0 || !lacks) continue;
     const Range slice = bucket.slice_of(holder);
     for (at::Tensor& flat : flats) {

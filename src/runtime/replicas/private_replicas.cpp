@@ -10,6 +10,7 @@
 
 #include "base/devices/device.h"
 #include "base/memory.h"
+#include "comm/group_member.h"
 #include "runtime/layerwise.h"
 #include "runtime/replicas/compression.h"
 #include "trireme/error.h"
@@ -189,13 +190,20 @@ class PrivateReplicas final : public Replicas {
     return *found;
   }
 
+  /// Returns the communicator over these ranks; null for one rank.
+  Communicator* group_over(Communicator& world, const std::vector<int>& ranks);
+  /// Returns the communicator over these ranks that the operations of the queue over `queue` use.
+  Communicator* group_beside(Communicator& world, const std::vector<int>& queue, const std::vector<int>& ranks);
+
   const OptimizerConfig optimizer_;
   const bool one_at_a_time_;
   BucketId on_its_way_ = -1;                                          // the bucket that was reduced last
   std::vector<BucketId> reduced_;                                     // reduced and not yet updated, in this order
-  std::map<std::vector<int>, std::unique_ptr<Communicator>> groups_;  // by holders
-  std::vector<std::unique_ptr<BucketReplica>> replicas_;              // by bucket; null if this worker is not a holder
-  // as groups_; destroyed first, because its operations use replicas.
+  std::map<std::vector<int>, std::unique_ptr<Communicator>> groups_;  // by ranks
+  // by the ranks of a queue and those of the group, which that queue's operations use
+  std::map<std::pair<std::vector<int>, std::vector<int>>, std::unique_ptr<Communicator>> copies_beside_;
+  std::vector<std::unique_ptr<BucketReplica>> replicas_;  // by bucket; null if this worker is not a holder
+  // by ranks; destroyed first, because its operations use replicas.
   std::map<std::vector<int>, std::unique_ptr<CollectiveQueue>> queues_;
 };
 
@@ -208,18 +216,42 @@ PrivateReplicas::PrivateReplicas(int rank, const Program& program, Precision pre
   // Weights may be restored later outside inference mode, where tensors created in inference mode cannot be written.
   const c10::InferenceMode ordinary(false);
   for (size_t b = 0; b < program.buckets.size(); ++b) {
-    const std::vector<int>& holders = program.buckets[b].holders;
-    if (std::find(holders.begin(), holders.end(), rank) == holders.end()) continue;
-    std::unique_ptr<Communicator>& group = groups_[holders];
-    if (holders.size() > 1 && !group) group = world.group(holders);
+    const Bucket& bucket = program.buckets[b];
+    if (std::find(bucket.holders.begin(), bucket.holders.end(), rank) == bucket.holders.end()) continue;
+    const std::vector<int> run = bucket.run_of(rank), same = bucket.copies_of(rank);
+    Communicator *const group = group_over(world, run), *const copies = group_over(world, same);
     const bool divided = program.optimizer_sharding != OptimizerSharding::none && group;
     const bool beside = group && program.training && group->moves_beside_computing();
-    std::unique_ptr<CollectiveQueue>& queue = queues_[holders];
-    if (beside && !queue) queue = std::make_unique<CollectiveQueue>(world.group(holders), DeviceScope::current());
-    const ReplicaSetting setting{
-        program, BucketId(b), rank, precision, group.get(), optimizer_, beside ? queue.get() : nullptr, counts_};
+    std::unique_ptr<CollectiveQueue>& queue = queues_[run];
+    if (beside && !queue) queue = std::make_unique<CollectiveQueue>(world.group(run), DeviceScope::current());
+    const ReplicaSetting setting{.program = program,
+                                 .id = BucketId(b),
+                                 .rank = rank,
+                                 .precision = precision,
+                                 .group = group,
+                                 .optimizer = optimizer_,
+                                 .queue = beside ? queue.get() : nullptr,
+                                 .counts = counts_,
+                                 .copies = copies,
+                                 .copies_beside = beside && copies ? group_beside(world, run, same) : nullptr};
     replicas_[b] = divided ? zero_replica(setting) : whole_replica(setting);
   }
+}
+
+Communicator* PrivateReplicas::group_over(Communicator& world, const std::vector<int>& ranks) {
+  std::unique_ptr<Communicator>& group = groups_[ranks];
+  if (ranks.size() > 1 && !group) group = world.group(ranks);
+  return group.get();
+}
+
+Communicator* PrivateReplicas::group_beside(Communicator& world, const std::vector<int>& queue,
+                                            const std::vector<int>& ranks) {
+  std::unique_ptr<Communicator>& group = copies_beside_[{queue, ranks}];
+  if (!group) {
+    group = world.group(ranks);
+    if (auto* const member = dynamic_cast<GroupMember*>(group.get())) member->work_beside();
+  }
+  return group.get();
 }
 
 void PrivateReplicas::await_sums() {

@@ -27,10 +27,14 @@ struct ReplicaSetting {
   BucketId id;
   int rank;  ///< world rank of this worker, a holder
   Precision precision;
-  Communicator* group;  ///< over the holders; null if this worker is the only one
+  Communicator* group;  ///< over the holders, where they divide the bucket over this worker's run of them (Bucket);
+                        ///< null if this worker is the only one
   const OptimizerConfig& optimizer;
-  CollectiveQueue* queue;  ///< over the holders too, if gradients are reduced while the worker computes; otherwise null
-  ReplicaCounts& counts;   ///< counters of the worker
+  CollectiveQueue*
+      queue;  ///< over the same workers as `group`, if gradients are reduced while the worker computes; otherwise null
+  ReplicaCounts& counts;  ///< counters of the worker
+  /// Over the holders of the same slice, for the worker and for the queue's operations; null: there are no copies.
+  Communicator *copies = nullptr, *copies_beside = nullptr;
 
   const Bucket& bucket() const { return program.buckets[size_t(id)]; }
   bool frozen() const { return bucket().contributors.empty() || !program.training; }

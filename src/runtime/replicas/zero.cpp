@@ -8,6 +8,9 @@
 // | zero2 | 4 P     | 4 P / n   | 4 K P / n | gradients of buckets from their first layer's backward to reduce()   |
 // | zero3 | 4 P / n | 4 P / n   | 4 K P / n | the same, and weights of buckets from gather to release              |
 //
+// With copies (Bucket::dividers) n is the number of holders that divide the bucket. Gradients are summed among them as
+// before, and the sum of the batch's last micro-batch over the holders of the same slice.
+//
 // Where bytes move beside computing (Communicator::moves_beside_computing), a bucket is reduced while the backward
 // continues. Where that takes memory (reduces_one_at_a_time: zero2, zero3, and sums in bfloat16), gradients of one
 // bucket at most are on their way.
@@ -22,6 +25,7 @@
 #include <utility>
 
 #include "base/memory.h"
+#include "runtime/replicas/compression.h"
 #include "runtime/replicas/private_replicas.h"
 #include "trireme/error.h"
 
@@ -32,8 +36,8 @@ namespace {
 ///
 /// A slice is sent without a copy: on backends that share memory the receivers read it in place. No worker may write to
 /// it before the last receiver has read it. Only an update writes. This is safe for these reasons:
-/// - The update comes after the batch's last reduce_scatter of this bucket, in which every holder takes part,
-///   contributor or not.
+/// - The update comes after the batch's last reduce_scatter of this bucket, in which every holder that reads the slice
+///   takes part, contributor or not.
 /// - That reduce_scatter comes after all gathers of the batch: a gradient is complete only after the last backward, and
 ///   gathers for an evaluation come before the training step.
 /// - A gather returns only when it has read everything, and a reduce_scatter ends on a worker with a slice only when
@@ -61,7 +65,7 @@ class SlicedWeights {
   bool narrow() const { return !compute_.is_same(master_); }
 
  private:
-  const std::vector<Range> parts_;  // by holder
+  const std::vector<Range> parts_;  // by rank of the group
   const size_t mine_;
   const int64_t tag_;
   at::Tensor master_, compute_;  // this worker's slice; one tensor in one dtype
@@ -133,11 +137,13 @@ class ZeroReplica final : public BucketReplica {
   bool divides_gradients() const { return level_ != OptimizerSharding::zero1; }
   at::Tensor take_contribution(bool* written);
   void reduce_scatter(Communicator& group, const at::Tensor& contribution, bool adds);
+  void sum_copies(Communicator& copies);
+  bool is_first_copy() const { return setting_.rank == setting_.bucket().copies_of(setting_.rank).front(); }
   void gather_updated();
 
   const OptimizerSharding level_;
   const bool rounds_;         // summands are sent in bfloat16
-  std::vector<Range> parts_;  // by holder
+  std::vector<Range> parts_;  // by rank of the group
   size_t mine_ = 0;
   int64_t largest_ = 0;                  // elements of a part
   std::optional<WeightRing> whole_;      // zero1, zero2
@@ -149,6 +155,7 @@ class ZeroReplica final : public BucketReplica {
   /// While the sum is computed beside the worker's work: the operation, and the summand that it reads.
   std::future<OperationDone> summing_;
   at::Tensor travels_;
+  int64_t sent_to_copies_ = 0;  // by that operation, bytes, which the queue does not count
 };
 
 ZeroReplica::ZeroReplica(const ReplicaSetting& setting)
@@ -160,7 +167,7 @@ ZeroReplica::ZeroReplica(const ReplicaSetting& setting)
                  "PowerSGD comes with whole gradients only");
   check_internal(bucket.versions == 1 || setting.frozen() || !divides_gradients(),
                  "several versions of the weights come with zero1 at most");
-  for (int holder : bucket.holders) {
+  for (int holder : bucket.run_of(setting.rank)) {
     if (holder == setting.rank) mine_ = parts_.size();
     parts_.push_back(bucket.slice_of(holder));
     largest_ = std::max(largest_, parts_.back().size());
@@ -247,6 +254,12 @@ void ZeroReplica::reduce_scatter(Communicator& group, const at::Tensor& contribu
   group.reduce_scatter(inputs, sum);
 }
 
+/// `reduced_` = its sum over the holders of the same slice.
+void ZeroReplica::sum_copies(Communicator& copies) {
+  if (rounds_) all_reduce_as_bfloat16(reduced_, copies);
+  else copies.all_reduce(reduced_);
+}
+
 void ZeroReplica::reduce(bool* written, bool last) {
   check_internal(!setting_.frozen() && !pending_, "a bucket is not reduced again before its update, frozen ones never");
   check_internal(last || divides_gradients(), "whole gradients are reduced once per batch");
@@ -258,13 +271,18 @@ void ZeroReplica::reduce(bool* written, bool last) {
   pending_ = last;
   if (!setting_.queue) {
     reduce_scatter(*setting_.group, travels_, adds);
+    if (last && setting_.copies) sum_copies(*setting_.copies);
     travels_.reset();
     return;
   }
-  summing_ = setting_.queue->start([this, adds](Communicator& group) {
+  summing_ = setting_.queue->start([this, adds, last](Communicator& group) {
     const c10::InferenceMode inference;
     const MemoryScope gradients(MemoryCategory::gradients);
     reduce_scatter(group, travels_, adds);
+    if (!last || !setting_.copies_beside) return;
+    const int64_t before = setting_.copies_beside->count().bytes_sent;
+    sum_copies(*setting_.copies_beside);
+    sent_to_copies_ = setting_.copies_beside->count().bytes_sent - before;
   });
 }
 
@@ -272,19 +290,23 @@ void ZeroReplica::await_sum() {
   if (!summing_.valid()) return;
   await(summing_);
   travels_.reset();
+  const int64_t sent = std::exchange(sent_to_copies_, 0);
+  setting_.counts.bytes_sent += sent;
+  transfers_.back().bytes += sent;
 }
 
 double ZeroReplica::square_sum() {
   check_internal(pending_, "the norm is taken of a reduced gradient");
   await_sum();
-  return sum_of_squares(in_master(reduced_));
+  return is_first_copy() ? sum_of_squares(in_master(reduced_)) : 0;
 }
 
 void ZeroReplica::measure(double scale, std::span<SquareSums> sums) {
   check_internal(pending_, "norms are taken of a reduced gradient");
   await_sum();
+  std::vector<SquareSums> uncounted(is_first_copy() ? 0 : sums.size());  // measuring may update the moments
   measure_part_of(own().begin, {0, own().size()}, sliced_ ? sliced_->master() : whole_->master(), in_master(reduced_),
-                  scale, sums);
+                  scale, is_first_copy() ? sums : std::span(uncounted));
 }
 
 void ZeroReplica::gather_updated() {
