@@ -30,9 +30,7 @@ constexpr const char* kIntroduction[] = {
     "per cent "
     "([clusters.md](clusters.md)). The purpose of this page is to compare ratios between plans on one machine.",
     "Not here yet: torchtitan's measurements, which wait for recompute operator by operator and for float8; "
-    "InternEvo's, "
-    "which wait for optimizer state that a part of the replicas divides; DeepSpeed-Ulysses, OPT and BLOOM, which were "
-    "not compared."};
+    "DeepSpeed-Ulysses, OPT and BLOOM, which were not compared."};
 
 /// Wraps text into lines of at most 120 bytes if words allow it; all but the first begin with `indent`. No line begins
 /// with the mark of a list.

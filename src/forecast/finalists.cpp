@@ -29,7 +29,8 @@ bool is_same(const Plan& a, Plan b) {
 }
 
 int parts_of(const Plan& plan) {
-  int parts = int(plan.stages.size()) + plan.micro_batches + int(plan.optimizer_sharding != OptimizerSharding::none);
+  int parts = int(plan.stages.size()) + plan.micro_batches + int(plan.optimizer_sharding != OptimizerSharding::none) +
+              int(plan.sharding_group > 0);
   for (size_t i = 1; i < plan.layers.size(); ++i) {
     const LayerPlan &before = plan.layers[i - 1], &layer = plan.layers[i];
     parts += int(layer.stage == before.stage &&

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -302,8 +303,10 @@ class PlanSearch {
     for (const size_t i : found)
       for (const Plan& plan : varied(pool_[i].rated.plan)) try {
           validate(plan, model_, experiment_.batch, "a variant");
-          if (formula.unknown(plan)) continue;
-          Finalist variant = finalist_of({plan, formula.predict(plan), 0});
+          Plan known = plan;  // the formula knows no groups
+          known.sharding_group = 0;
+          if (formula.unknown(known)) continue;
+          Finalist variant = finalist_of({plan, formula.predict(known), 0});
           if (!place_in(pool_, variant) && !place_in(variants, variant)) variants.push_back(std::move(variant));
         } catch (const Error& error) {
           if (error.blame() != Blame::user) throw;  // the variant is invalid for this model or these micro-batches
@@ -312,9 +315,21 @@ class PlanSearch {
   }
 
   std::vector<Plan> varied(const Plan& plan) const {
-    if (plan.stages.size() == 1) return variants_of(plan, model_, {});
-    const int64_t samples = experiment_.batch / plan.micro_batches / plan.layers.back().data;
-    return variants_of(plan, model_, layer_seconds(model_, source_, std::max<int64_t>(1, samples)));
+    LayerSeconds seconds;
+    if (plan.stages.size() > 1)
+      seconds = layer_seconds(model_, source_,
+                              std::max<int64_t>(1, experiment_.batch / plan.micro_batches / plan.layers.back().data));
+    return variants_of(plan, model_, seconds, devices_per_node());
+  }
+
+  /// The number of devices of every node; 0: there is one node, or they differ.
+  int devices_per_node() const {
+    std::map<int, int> counts;
+    for (const Device& device : source_.cluster.devices) ++counts[device.node];
+    const int first = counts.begin()->second;
+    const bool equal =
+        std::all_of(counts.begin(), counts.end(), [&](const auto& node) { return node.second == first; });
+    return counts.size() > 1 && equal ? first : 0;
   }
 
   /// Simulates several at a time where that disturbs no measurement: of described devices.

@@ -12,16 +12,26 @@
 namespace trireme {
 namespace {
 
+bool has_equal_layers(const Plan& plan, const Model& model) {
+  const LayerPlan& last = plan.layers.back();
+  return std::all_of(plan.layers.begin() + model.input_count(), plan.layers.end(),
+                     [&](const LayerPlan& layer) { return layer.data == last.data && layer.tensor == last.tensor; });
+}
+
 /// True if all stages have equally many workers, in turn, and all layers the same degrees.
 bool has_equal_stages(const Plan& plan, const Model& model) {
-  const LayerPlan& last = plan.layers.back();
-  const auto is_like_last = [&](const LayerPlan& layer) {
-    return layer.data == last.data && layer.tensor == last.tensor;
-  };
   const size_t size = plan.stages.front().size();
   return plan.speeds.empty() && plan.positions() == int(plan.stages.size()) &&
          std::all_of(plan.stages.begin(), plan.stages.end(), [&](const auto& stage) { return stage.size() == size; }) &&
-         std::all_of(plan.layers.begin() + model.input_count(), plan.layers.end(), is_like_last);
+         has_equal_layers(plan, model);
+}
+
+/// The number of workers with which groups that divide stay inside nodes of `per_node` devices; 0: there is none.
+int group_inside_nodes(const Plan& plan, const Model& model, int per_node) {
+  if (!has_equal_layers(plan, model)) return 0;
+  const LayerPlan& layer = plan.layers.back();
+  const int group = per_node / layer.tensor;
+  return group > 1 && per_node % layer.tensor == 0 && layer.data > group && layer.data % group == 0 ? group : 0;
 }
 
 /// The plan with the stages of the way there and back; null: not for this plan.
@@ -37,7 +47,7 @@ std::optional<Plan> there_and_back(const Plan& plan, const Model& model, const L
 
 }  // namespace
 
-std::vector<Plan> variants_of(const Plan& plan, const Model& model, const LayerSeconds& seconds) {
+std::vector<Plan> variants_of(const Plan& plan, const Model& model, const LayerSeconds& seconds, int per_node) {
   std::vector<Plan> scheduled{plan};
   if (plan.stages.size() > 1 && find_schedule(plan.schedule, plan.name).is_plain())
     for (const Schedule& schedule : known_schedules()) {
@@ -48,11 +58,15 @@ std::vector<Plan> variants_of(const Plan& plan, const Model& model, const LayerS
       scheduled.push_back(*std::move(variant));
     }
   std::vector<Plan> variants;
+  const int group = group_inside_nodes(plan, model, per_node);
   for (const Plan& one : scheduled)
     for (const OptimizerSharding sharding : {plan.optimizer_sharding, OptimizerSharding::zero1}) {
       Plan variant = one;
       variant.optimizer_sharding = sharding;
-      if (is_same(variant, plan) || (sharding != plan.optimizer_sharding && !plan.divides_batch())) continue;
+      if (sharding != plan.optimizer_sharding && !plan.divides_batch()) continue;
+      if (!is_same(variant, plan)) variants.push_back(variant);
+      if (sharding == OptimizerSharding::none || group == 0) continue;
+      variant.sharding_group = group;
       variants.push_back(std::move(variant));
     }
   return variants;
