@@ -13,7 +13,7 @@
 namespace trireme::validation {
 namespace {
 
-constexpr double kInternEvoLimit = 0.15;
+constexpr double kInternEvoLimit = 0.2;
 constexpr int kGpusOfNode = 8, kMostGpus = 1024, kAccumulated = 4;
 constexpr double kNodeBandwidth = 46e9;  // bytes/s of 4 x 100 Gbit/s, at the share that a100-800g states
 

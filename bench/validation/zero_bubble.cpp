@@ -12,7 +12,8 @@ namespace {
 constexpr double kBubbleLimit = 0.001, kSeamLimit = 0.006;            // differences of bubbles
 constexpr double kFixedLimit = 0.003, kFewMicroBatchesLimit = 0.011;  // of the order that knows no times
 constexpr double kVLimit = 0.002;  // of the order that knows no times, differences of bubbles
-constexpr double kOneLimit = 0.03, kTwoLimit = 0.06, kInterleavedLimit = 0.1;  // relative errors of speeds
+constexpr double kOneLimit = 0.03, kSameMemoryLimit = 0.04, kTwoLimit = 0.06,
+                 kInterleavedLimit = 0.1;  // relative errors of speeds
 constexpr const char* kSeamClaim =
     "without the waits of 1F1B-I between the last worker and the first, its bubbles are the published ones within "
     "0.0001";
@@ -181,7 +182,7 @@ Table zero_bubble_same_memory() {
     const Bubbles& bubbles = larger_bubbles()[i];
     const Speeds speeds(run, measured[i].micro_batch, measured[i].plain, bubbles.plain);
     speeds.add("ZB-V", measured[i].v, bubbles.v, kTwoLimit, table);
-    speeds.add("ZB-1p", measured[i].one_p, bubbles.h1, kOneLimit, table);
+    speeds.add("ZB-1p", measured[i].one_p, bubbles.h1, kSameMemoryLimit, table);
     ordered = ordered && bubbles.v < bubbles.h1 && bubbles.h1 < bubbles.plain;
   }
   table.claim("in every setting ZB-V is faster than ZB-1p, and ZB-1p than 1F1B, as measured", ordered);
