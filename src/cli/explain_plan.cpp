@@ -26,8 +26,12 @@ std::string share(double part, double whole) {
 
 double exchange(const Prediction& p) { return p.communication + p.reduction; }
 
+/// Leaves out the middle of a long text: plans differ in their degrees, at the beginning, and their settings, at the
+/// end.
 std::string shortened(const std::string& text) {
-  return text.size() <= kLongestPlan ? text : text.substr(0, kLongestPlan - 3) + "...";
+  if (text.size() <= kLongestPlan) return text;
+  const std::string end = text.substr(std::min(text.size(), text.find(", ", text.size() - kLongestPlan / 2)));
+  return text.substr(0, kLongestPlan - 3 - end.size()) + "..." + end;
 }
 
 /// "2 of 3"; empty if there is one stage.

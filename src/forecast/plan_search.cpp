@@ -17,6 +17,7 @@
 #include "plan/strategy.h"
 #include "planner/asa.h"
 #include "planner/exact/least_memory.h"
+#include "planner/exact/model_segments.h"
 #include "schedule/kinds.h"
 #include "trireme/error.h"
 
@@ -272,6 +273,7 @@ class PlanSearch {
     if (objective_ == Objective::cost) return;
     const ModelFacts facts(request);
     const StepModel formula(facts);
+    note_cuts(facts);
     const double most = memory == 0 ? kInfinity : thorough_ ? double(memory) : 2 * double(memory);
     for (const Plan& plan : request.known) {
       if (formula.unknown(plan)) continue;
@@ -314,12 +316,19 @@ class PlanSearch {
     add_all(std::move(variants));
   }
 
+  /// They are the same for every memory limit.
+  void note_cuts(const ModelFacts& facts) {
+    if (!cuts_.empty()) return;
+    const ModelSegments segments(facts);
+    for (int unit = 0; unit < segments.units(); ++unit) cuts_.push_back(segments.cut(unit));
+  }
+
   std::vector<Plan> varied(const Plan& plan) const {
-    LayerSeconds seconds;
+    VariantFacts facts{.cuts = cuts_, .per_node = devices_per_node()};
     if (plan.stages.size() > 1)
-      seconds = layer_seconds(model_, source_,
-                              std::max<int64_t>(1, experiment_.batch / plan.micro_batches / plan.layers.back().data));
-    return variants_of(plan, model_, seconds, devices_per_node());
+      facts.seconds = layer_seconds(
+          model_, source_, std::max<int64_t>(1, experiment_.batch / plan.micro_batches / plan.layers.back().data));
+    return variants_of(plan, model_, facts);
   }
 
   /// The number of devices of every node; 0: there is one node, or they differ.
@@ -413,6 +422,7 @@ class PlanSearch {
   const std::vector<int> micro_batches_;  // to search; empty: the usual ones
   const Deadline deadline_;
   bool thorough_;
+  std::vector<NodeId> cuts_;       // first layers of the units between which stages may be cut
   const std::vector<Plan> named_;  // they do not depend on a memory limit
   int64_t largest_ = 0;            // bytes of the largest device that has a limit
   bool limited_ = false;           // some device has a limit

@@ -35,30 +35,38 @@ int group_inside_nodes(const Plan& plan, const Model& model, int per_node) {
 }
 
 /// The plan with the stages of the way there and back; null: not for this plan.
-std::optional<Plan> there_and_back(const Plan& plan, const Model& model, const LayerSeconds& seconds) {
+std::optional<Plan> there_and_back(const Plan& plan, const Model& model, const VariantFacts& facts) {
   const size_t stages = 2 * plan.stages.size();
-  if (!has_equal_stages(plan, model) || model.nodes().size() - size_t(model.input_count()) < stages) return {};
+  if (!has_equal_stages(plan, model) || facts.cuts.size() < stages) return {};
+  std::vector<double> seconds(facts.cuts.size(), 0);
+  std::vector<size_t> unit_of(model.nodes().size(), 0);
+  for (size_t unit = 0, id = size_t(model.input_count()); id < unit_of.size(); ++id) {
+    if (unit + 1 < facts.cuts.size() && NodeId(id) == facts.cuts[unit + 1]) ++unit;
+    unit_of[id] = unit;
+    seconds[unit] += facts.seconds[id];
+  }
   Plan variant = plan;
   variant.stages.insert(variant.stages.end(), plan.stages.rbegin(), plan.stages.rend());
-  const std::vector<int> stage_of = balance_stages(model, int(stages), seconds);
-  for (size_t id = 0; id < stage_of.size(); ++id) variant.layers[id].stage = stage_of[id];
+  const std::vector<int> stage_of = balance(seconds, int(stages));
+  for (auto id = size_t(model.input_count()); id < unit_of.size(); ++id)
+    variant.layers[id].stage = stage_of[unit_of[id]];
   return variant;
 }
 
 }  // namespace
 
-std::vector<Plan> variants_of(const Plan& plan, const Model& model, const LayerSeconds& seconds, int per_node) {
+std::vector<Plan> variants_of(const Plan& plan, const Model& model, const VariantFacts& facts) {
   std::vector<Plan> scheduled{plan};
   if (plan.stages.size() > 1 && find_schedule(plan.schedule, plan.name).is_plain())
     for (const Schedule& schedule : known_schedules()) {
       if (!schedule.step_rule || !schedule.splits_backward || (schedule.chunked && !schedule.v_shaped)) continue;
-      std::optional<Plan> variant = schedule.v_shaped ? there_and_back(plan, model, seconds) : std::optional(plan);
+      std::optional<Plan> variant = schedule.v_shaped ? there_and_back(plan, model, facts) : std::optional(plan);
       if (!variant) continue;
       variant->schedule = schedule.name;
       scheduled.push_back(*std::move(variant));
     }
   std::vector<Plan> variants;
-  const int group = group_inside_nodes(plan, model, per_node);
+  const int group = group_inside_nodes(plan, model, facts.per_node);
   for (const Plan& one : scheduled)
     for (const OptimizerSharding sharding : {plan.optimizer_sharding, OptimizerSharding::zero1}) {
       Plan variant = one;

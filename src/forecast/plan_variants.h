@@ -9,11 +9,17 @@
 
 namespace trireme {
 
+/// What variants are made from.
+struct VariantFacts {
+  LayerSeconds seconds = {};      ///< of forward plus backward of each layer; a plan of one stage needs none
+  std::vector<NodeId> cuts = {};  ///< first layers of the units between which stages may be cut, ascending
+  int per_node = 0;               ///< devices of each node; 0: one node, or nodes differ
+};
+
 /// Returns the plan with each schedule that splits backward, with optimizer sharding zero1, and with sharding inside
-/// nodes of `per_node` devices (Plan::sharding_group; 0: no such plans). Under a schedule that goes there and back
-/// (Schedule::v_shaped) a pipeline of equal stages is cut again, into twice as many, by `seconds`: of forward plus
-/// backward of each layer; a plan of one stage needs none. The result may contain plans that do not suit the model or
-/// its micro-batches.
-std::vector<Plan> variants_of(const Plan& plan, const Model& model, const LayerSeconds& seconds, int per_node);
+/// nodes (Plan::sharding_group). Under a schedule that goes there and back (Schedule::v_shaped) a pipeline of equal
+/// stages is cut again, into twice as many. The result may contain plans that do not suit the model or its
+/// micro-batches.
+std::vector<Plan> variants_of(const Plan& plan, const Model& model, const VariantFacts& facts);
 
 }  // namespace trireme

@@ -40,8 +40,18 @@ std::vector<int> balance_stages(const Model& model, int stages, const LayerSecon
   if (stages > layers)
     fail_user({"plan", fmt::format("{} pipeline stages", stages),
                fmt::format("model {} has only {} layers", model.name(), layers), "use fewer stages"});
+  std::vector<int> stage_of(size_t(first), 0);
+  const std::vector<int> balanced =
+      balance({seconds.begin() + first, seconds.begin() + first + layers}, stages, speeds);
+  stage_of.insert(stage_of.end(), balanced.begin(), balanced.end());
+  return stage_of;
+}
+
+std::vector<int> balance(const std::vector<double>& seconds, int stages, const std::vector<double>& speeds) {
+  const int layers = int(seconds.size());
+  check_internal(stages >= 1 && stages <= layers, "each stage has an item");
   std::vector<double> sum(size_t(layers) + 1, 0.0);
-  for (int i = 0; i < layers; ++i) sum[size_t(i) + 1] = sum[size_t(i)] + seconds[size_t(first + i)];
+  for (int i = 0; i < layers; ++i) sum[size_t(i) + 1] = sum[size_t(i)] + seconds[size_t(i)];
 
   // best[s][i]: the smallest possible maximum stage time when the first i layers form s stages; cut[s][i]: the first
   // layer of the last of these stages
@@ -64,10 +74,10 @@ std::vector<int> balance_stages(const Model& model, int stages, const LayerSecon
     }
   }
 
-  std::vector<int> stage_of(model.nodes().size(), 0);
+  std::vector<int> stage_of(seconds.size(), 0);
   for (int s = stages, end = layers; s > 0; --s) {
     int begin = cut[size_t(s)][size_t(end)];
-    for (int i = begin; i < end; ++i) stage_of[size_t(first + i)] = s - 1;
+    for (int i = begin; i < end; ++i) stage_of[size_t(i)] = s - 1;
     end = begin;
   }
   return stage_of;

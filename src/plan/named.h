@@ -57,5 +57,7 @@ void label_selectively(const Model& model, Plan& plan);
 /// Returns the stage of each node.
 std::vector<int> balance_stages(const Model& model, int stages, const LayerSeconds& seconds,
                                 const std::vector<double>& speeds = {});
+/// The same for items in a row, at least as many as stages. Returns the stage of each item.
+std::vector<int> balance(const std::vector<double>& seconds, int stages, const std::vector<double>& speeds = {});
 
 }  // namespace trireme

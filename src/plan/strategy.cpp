@@ -38,10 +38,11 @@ class Item {
     fail_user({where_, fmt::format("\"{}\"", text_), std::move(why), std::move(next)});
   }
 
-  int count() const {
+  int count(int least = 1) const {
     const auto number = number_in<int>(value);
-    if (!number || *number < 1 || *number > kMaxDegree)
-      fail("must be a whole number of at least 1", fmt::format("for example {}=2", key));
+    if (!number || *number < least || *number > kMaxDegree)
+      fail(fmt::format("must be a whole number of at least {}, and at most {}", least, kMaxDegree),
+           fmt::format("for example {}=2", key));
     return *number;
   }
 
@@ -114,7 +115,7 @@ void set(const Item& item, Strategy& s) {
         std::vector{none, all, except_last, selective}[item.choice({"none", "all", "except_last", "selective"})];
   } else if (item.key == "recompute_communication") s.recompute_communication = item.yes_or_no();
   else if (item.key == "compression") s.compression = read_compression(item);
-  else if (item.key == "sharding_group") s.sharding_group = item.count();
+  else if (item.key == "sharding_group") s.sharding_group = item.count(2);
   else if (item.key == "scatter_messages") s.scatter_messages = item.yes_or_no();
   else if (item.key == "vertical_sync") s.vertical_sync = item.yes_or_no();
   else if (item.key == "speeds") s.speeds = read_speeds(item);

@@ -41,9 +41,24 @@ std::vector<int> levels(const std::vector<std::vector<bool>>& reaches) {
   return level;
 }
 
+/// Throws a user error if a layer reads a value of a later stage of the same workers: they do their stages in order,
+/// and no message would show it.
+void check_order_of_stages(const Model& model, const Plan& plan, const std::string& where) {
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+    for (NodeId input : model.node(id).inputs) {
+      if (input < model.input_count()) continue;
+      const int here = plan.layers[size_t(id)].stage, there = plan.layers[size_t(input)].stage;
+      if (there > here && plan.stages[size_t(there)] == plan.stages[size_t(here)])
+        fail_user({where, fmt::format("layer {} in stage {}", model.node(id).name, here),
+                   fmt::format("it needs layer {} in stage {}, which the same workers do later", model.node(input).name,
+                               there),
+                   "assign layers to stages so that no stage needs a result of a later one"});
+    }
+}
+
 [[noreturn]] void fail_misplaced(const Schedule& schedule, int stage, int depth, const std::string& where) {
   const std::string what = fmt::format("stage {}", stage);
-  if (schedule.v_shaped)
+  if (schedule.v_shaped && stage < 2 * depth)
     fail_user({where, what,
                fmt::format("under schedule \"{}\", stages {} to {} belong to the workers of stages {} to 0",
                            schedule.name, depth, 2 * depth - 1, depth - 1),
@@ -67,6 +82,7 @@ std::vector<WorkerGroup> worker_groups(const Model& model, const Plan& plan, con
   const size_t chunks = groups.front().stages.size();
   const bool chunked =
       std::any_of(groups.begin(), groups.end(), [](const WorkerGroup& g) { return g.stages.size() > 1; });
+  if (chunked) check_order_of_stages(model, plan, where);
   const auto level = chunked ? std::vector<int>{} : levels(reachability(model, plan));
   for (size_t g = 0; g < groups.size(); ++g) {
     PipelinePlace& place = groups[g].place;
@@ -74,8 +90,12 @@ std::vector<WorkerGroup> worker_groups(const Model& model, const Plan& plan, con
     place.chunks = int(groups[g].stages.size());
     place.position = chunked ? int(g) : level[size_t(groups[g].stages.front())];
     place.depth = chunked ? int(groups.size()) : *std::max_element(level.begin(), level.end()) + 1;
+    if (groups[g].stages.size() != chunks)
+      fail_user({where, fmt::format("stage {}", groups[g].stages.back()),
+                 fmt::format("its workers have {} stages, those of stage 0 have {}", groups[g].stages.size(), chunks),
+                 "assign the same number of stages to each worker"});
     for (size_t c = 0; chunked && c < groups[g].stages.size(); ++c)
-      if (groups[g].stages.size() != chunks || groups[g].stages[c] != schedule.stage_of(int(c), int(g), place.depth))
+      if (groups[g].stages[c] != schedule.stage_of(int(c), int(g), place.depth))
         fail_misplaced(schedule, groups[g].stages[c], place.depth, where);
   }
   if (const auto misfit = schedule.misfit ? schedule.misfit(groups.front().place) : Schedule::Misfit{};

@@ -13,9 +13,8 @@
 //      F0 F0+ F1 F1+ B0+ W0+ F2 B0 W0 F2+ B1+ W1+ F3 B1 W1 F3+ B2+ W2+ B2 B3+ B3 W2 W3+ W3
 //
 // At most 2 p micro-batches of half a worker's layers wait for their W: what 1f1b holds at its first position. If t_F =
-// t_B = t_W and m >= 2 p - 1, there is no bubble from step to step. If t_W <= t_F = t_B, the bubble is (p - 1)(t_F +
-// t_B
-// - 2 t_W) of a stage, half that of ZB-H2.
+// t_B = t_W and m >= 2 p - 1, there is no bubble from step to step. If t_W <= t_F = t_B, it is half the bubble of
+// ZB-H2: (p - 1)(t_F + t_B - 2 t_W), with the times of a stage.
 #include <algorithm>
 
 #include <fmt/format.h>

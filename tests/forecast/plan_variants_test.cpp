@@ -17,11 +17,16 @@ using ::testing::Each;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
 
+constexpr NodeId kUnit = 2;  // layers
+
 Model deep_mlp() { return make_model({"mlp", {64}, 4, {{"hidden", 64}, {"depth", 12}}}); }
 
 std::vector<Plan> variants(const Model& model, const char* name, int devices, int per_node) {
   const Plan plan = named_plan(name, model, Cluster::uniform(devices), 64, {});
-  return variants_of(plan, model, LayerSeconds(model.nodes().size(), 1), per_node);
+  VariantFacts facts{.seconds = LayerSeconds(model.nodes().size(), 1), .per_node = per_node};
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
+    if ((id - model.input_count()) % kUnit == 0) facts.cuts.push_back(id);
+  return variants_of(plan, model, facts);
 }
 
 template <class Member>
@@ -50,10 +55,15 @@ TEST(PlanVariants, ThereAndBackAreCutAgain) {
   ASSERT_NE(v, plans.end());
   EXPECT_EQ(v->stages, (std::vector<std::vector<int>>{{0}, {1}, {2}, {2}, {1}, {0}}));
   std::vector<int> layers(6);
-  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
-    ++layers[size_t(v->layers[size_t(id)].stage)];
-  EXPECT_LE(*std::max_element(layers.begin(), layers.end()) - *std::min_element(layers.begin(), layers.end()), 1);
-  // not for stages of unequal size, and not for more stages than layers
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
+    const int stage = v->layers[size_t(id)].stage;
+    if ((id - model.input_count()) % kUnit == 1) {
+      EXPECT_EQ(stage, v->layers[size_t(id) - 1].stage) << "units are whole";
+    }
+    ++layers[size_t(stage)];
+  }
+  EXPECT_LE(*std::max_element(layers.begin(), layers.end()) - *std::min_element(layers.begin(), layers.end()), kUnit);
+  // not for more stages than units
   const Model small = make_model({"mlp", {64}, 4, {{"hidden", 64}}});
   EXPECT_THAT(all_of(variants(small, "pipeline=4,schedule=1f1b,micro_batches=8", 4, 0), &Plan::schedule),
               Not(Contains("zero-bubble-v")));

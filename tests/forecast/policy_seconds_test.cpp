@@ -45,7 +45,7 @@ class PolicySeconds : public ::testing::Test {
 
   double step(const std::string& strategy) const {
     const Plan plan = plan_with_agreement(strategy, experiment_, model_, 2);
-    const CostSource source = described_source(experiment_, model_, two_devices(), device_numbers(0, 2));
+    const CostSource source = described_source(experiment_, model_, cluster_, device_numbers(0, 2));
     return predict(experiment_, model_, plan, source).step_seconds->median;
   }
   /// How often a step reads or writes all weights, beyond what training alone does.
@@ -54,6 +54,7 @@ class PolicySeconds : public ::testing::Test {
   }
 
   const Model model_ = one_layer();
+  Cluster cluster_ = two_devices();
   RunSpec experiment_;
 };
 
@@ -62,6 +63,12 @@ TEST_F(PolicySeconds, OfAnAverageAreThoseOfItsDivision) {
   EXPECT_NEAR(passes("local-sgd,every=1 steps"), 2, 0.01);
   EXPECT_NEAR(passes("local-sgd,every=4 steps"), 0.5, 0.01);
   EXPECT_NEAR(passes("local-sgd,every=1 steps,moments=averaged"), 4, 0.01);
+}
+
+// Relative speeds compare devices of a file; what a device of a kind takes does not depend on the others.
+TEST_F(PolicySeconds, DoNotDependOnRelativeSpeeds) {
+  for (Device& device : cluster_.devices) device.speed = 0.1;
+  EXPECT_NEAR(passes("local-sgd,every=1 steps"), 2, 0.01);
 }
 
 // The distance is read from two and written; scaled in place; added to the centre; subtracted from the replica.

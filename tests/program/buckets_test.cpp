@@ -183,7 +183,9 @@ TEST(Buckets, AreNotDividedInGroupsThatDoNotFit) {
   refused("data=6,sharding=zero1,sharding_group=4",
           {"sharding_group 4", "held by 6 workers", "groups of 4", "divisor"});
   refused("data=6,sharding_group=3", {"sharding_group 3", "nothing is divided", "zero1"});
-  refused("data=6,sharding=zero3,sharding_group=1", {"sharding_group 1", "at least 2"});
+  Plan alone = named_plan("data=6,sharding=zero3", model, Cluster::uniform(6), 48, {});
+  alone.sharding_group = 1;
+  expect_error(Blame::user, {"sharding_group 1", "at least 2"}, [&] { compile(model, alone, {}); });
 }
 
 /// Reduction begins during backward: the first buckets are announced before the last backward segment.

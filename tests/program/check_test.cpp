@@ -107,6 +107,32 @@ TEST(Check, AcceptsEveryScheduleAndSharding) {
   }
 }
 
+/// Neighbouring stages of zero-bubble-v are on the same workers, which exchange no message.
+TEST(Check, RefusesStagesOfAWorkerInTheWrongOrder) {
+  const Model model = make_model({"mlp", {6}, 4, {{"hidden", 8}, {"depth", 6}}});
+  const auto swap = [](Plan plan, int a, int b) {
+    for (LayerPlan& layer : plan.layers) layer.stage = layer.stage == a ? b : layer.stage == b ? a : layer.stage;
+    return plan;
+  };
+  const Plan turn = swap(named_plan("zero-bubble-v,micro_batches=4", model, Cluster::uniform(2), 16, {}), 1, 2);
+  Plan alone = swap(named_plan("gpipe,micro_batches=4", model, Cluster::uniform(2), 16, {}), 0, 1);
+  alone.stages = {{0}, {0}};
+  alone.devices = 1;
+  for (const Plan& plan : {turn, alone})
+    expect_error(Blame::user,
+                 {"layer ", "in stage ", "which the same workers do later", "needs a result of a later one"},
+                 [&] { compile(model, plan, {}); });
+}
+
+TEST(Check, RefusesUnequalNumbersOfStages) {
+  const Model model = make_model({"mlp", {6}, 4, {{"hidden", 8}, {"depth", 6}}});
+  Plan plan = named_plan("zero-bubble-v,micro_batches=4", model, Cluster::uniform(2), 16, {});
+  plan.stages.pop_back();
+  for (LayerPlan& layer : plan.layers) layer.stage = std::min(layer.stage, 2);
+  expect_error(Blame::user, {"stage 2", "its workers have 2 stages, those of stage 0 have 1", "the same number"},
+               [&] { compile(model, plan, {}); });
+}
+
 /// Two stages hold a tied parameter and use it at different times, the second only after the first has sent. A gather
 /// that waits for both would hang: the program is refused.
 TEST(Check, GathersOfATiedParameterThatWaitForEachOther) {

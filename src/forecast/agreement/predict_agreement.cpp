@@ -119,7 +119,8 @@ std::vector<double> policy_seconds_per_byte(const RunSpec& experiment, const Pla
   for (int r = 0; r < plan.replicas; ++r) {
     const Device& device = source.cluster.devices[size_t(r * plan.devices)];
     const auto update = [&](int64_t elements) { return source.layers->update_seconds(elements, 1, device.kind); };
-    seconds.push_back((update(kMany) - update(kFew)) * crowding / (bytes * device.speed));
+    const double speed = device.kind < 0 ? device.speed : 1;  // the costs of a described device depend on its kind
+    seconds.push_back((update(kMany) - update(kFew)) * crowding / (bytes * speed));
   }
   return seconds;
 }
