@@ -106,7 +106,7 @@ double searched_bubble(const PipelineRun& run, int limit) {
                       .message = micro(ms.message),
                       .whole = whole,
                       .kept = 32 * run.sizes.width,
-                      .most = limit * run.depth * whole};
+                      .most = int64_t{limit} * run.depth * whole};
   return bubble_of(run, pipeline_seconds(run, kSearched, 1));
 }
 
@@ -127,6 +127,7 @@ double bubble_without_seam(const PipelineRun& run) {
   const StageSeconds& ms = run.milliseconds;
   const Schedule& schedule = *look_up_schedule("interleaved");
   std::vector<std::vector<Task>> lists;
+  lists.reserve(size_t(p));
   for (int s = 0; s < p; ++s) lists.push_back(schedule.tasks({s, p, v, run.micro_batches}));
   std::map<std::tuple<bool, int, int>, double> ends;  // forward, stage, micro-batch
   std::vector<double> now(size_t(p), 0);

@@ -166,6 +166,7 @@ InstructionCost InstructionCosts::reduction_cost(const Bucket& bucket, double by
                        bytes * (slices - 1) / slices};
   if (!is_last || bucket.copies() == 1) return cost;
   std::vector<std::vector<int>> same;
+  same.reserve(size_t(bucket.slices()));
   for (int place = 0; place < bucket.slices(); ++place) same.push_back(bucket.copies_of(bucket.holders[size_t(place)]));
   const Demand sum = collectives(RedistributionKind::all_reduce, bytes / slices, bucket, same);
   cost.demand.fixed += sum.fixed;

@@ -24,14 +24,15 @@ Model deep_mlp() { return make_model({"mlp", {64}, 4, {{"hidden", 64}, {"depth",
 std::vector<Plan> variants(const Model& model, const char* name, int devices, int per_node) {
   const Plan plan = named_plan(name, model, Cluster::uniform(devices), 64, {});
   VariantFacts facts{.seconds = LayerSeconds(model.nodes().size(), 1), .per_node = per_node};
-  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id)
-    if ((id - model.input_count()) % kUnit == 0) facts.cuts.push_back(id);
+  facts.cuts.reserve(model.nodes().size());
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); id += kUnit) facts.cuts.push_back(id);
   return variants_of(plan, model, facts);
 }
 
 template <class Member>
 std::vector<Member> all_of(const std::vector<Plan>& plans, Member Plan::*member) {
   std::vector<Member> values;
+  values.reserve(plans.size());
   for (const Plan& plan : plans) values.push_back(plan.*member);
   return values;
 }

@@ -177,8 +177,8 @@ TEST(Buckets, AreDividedInGroups) {
 
 TEST(Buckets, AreNotDividedInGroupsThatDoNotFit) {
   const Model model = make_model({"mlp", {64}, 4, {{"hidden", 64}, {"depth", 4}}});
-  const auto refused = [&](const char* strategy, std::vector<std::string> words) {
-    expect_error(Blame::user, std::move(words), [&] { compiled(model, strategy, 6); });
+  const auto refused = [&](const char* strategy, const std::vector<std::string>& words) {
+    expect_error(Blame::user, words, [&] { compiled(model, strategy, 6); });
   };
   refused("data=6,sharding=zero1,sharding_group=4",
           {"sharding_group 4", "held by 6 workers", "groups of 4", "divisor"});

@@ -108,7 +108,8 @@ TEST(ZeroBubbleV, HasHalfTheBubbleOfH2IfForwardAndBackwardAreEqual) {
       for (int m : {2 * p - 1, 2 * p, 3 * p, 24}) {
         SCOPED_TRACE(::testing::Message() << "p=" << p << " m=" << m << " T_W=" << weight);
         const StageTime time{20, 20, weight};  // of half a worker's layers
-        EXPECT_EQ(time_per_step(kZeroBubbleV, p, 2, m, time), 2 * m * time.all() + (p - 1) * (40 - 2 * weight));
+        EXPECT_EQ(time_per_step(kZeroBubbleV, p, 2, m, time),
+                  int64_t{2} * m * time.all() + (p - 1) * (40 - 2 * weight));
       }
 }
 

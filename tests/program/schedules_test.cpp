@@ -195,6 +195,7 @@ TEST(ZeroBubbleV, ComesBackThroughTheSecondStages) {
 
 TEST(ZeroBubbleV, HasItsStagesOnTheWayThereAndBack) {
   std::vector<int> positions;
+  positions.reserve(9);
   for (int stage = 0; stage < 9; ++stage) positions.push_back(kZeroBubbleV.position_of(stage, 3));
   EXPECT_EQ(positions, (std::vector<int>{0, 1, 2, 2, 1, 0, 0, 1, 2}));
   positions.clear();

@@ -117,7 +117,7 @@ std::vector<double> policy_seconds_per_byte(const RunSpec& experiment, const Pla
   const double crowding = plan.replicas > 1 ? source.layers->update_crowding(1) * source.sharing : 1;
   std::vector<double> seconds;
   for (int r = 0; r < plan.replicas; ++r) {
-    const Device& device = source.cluster.devices[size_t(r * plan.devices)];
+    const Device& device = source.cluster.devices[size_t(r) * size_t(plan.devices)];
     const auto update = [&](int64_t elements) { return source.layers->update_seconds(elements, 1, device.kind); };
     const double speed = device.kind < 0 ? device.speed : 1;  // the costs of a described device depend on its kind
     seconds.push_back((update(kMany) - update(kFew)) * crowding / (bytes * speed));
