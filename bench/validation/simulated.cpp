@@ -140,11 +140,10 @@ Cluster with_network(Cluster cluster, double bandwidth) {
 }
 
 Cluster with_devices(Cluster cluster, int devices) {
-  const auto per_node = std::count_if(cluster.devices.begin(), cluster.devices.end(),
-                                      [](const Device& device) { return device.node == 0; });
+  const int per_node = devices_per_node(cluster);
   while (cluster.size() < devices) {
     Device device = cluster.devices.front();
-    device.node = int(cluster.size() / per_node);
+    device.node = cluster.size() / per_node;
     if (device.node == int(cluster.nodes.size())) cluster.nodes.push_back(cluster.nodes.front());
     cluster.devices.push_back(device);
   }

@@ -15,7 +15,8 @@ namespace {
 
 struct OfThread {
   double bytes = 0;
-  int depth = 0;  // of operators in progress, which call each other, and of pauses
+  int depth = 0;       // of operators in progress, which call each other, and of pauses
+  bool moves = false;  // the outermost operator in progress moves bytes
   bool exists = false;
 };
 
@@ -47,16 +48,15 @@ std::unique_ptr<at::ObserverContext> begin_operator(const at::RecordFunction& ca
   OfThread& counted = of_thread();
   if (counted.depth++ > 0) return nullptr;
   const auto name = call.operator_name();
-  if (!name || moves_nothing(*name)) return nullptr;
+  counted.moves = name && !moves_nothing(*name);
+  if (!counted.moves) return nullptr;
   for (const c10::IValue& input : call.inputs()) counted.bytes += bytes_of(input);
   return nullptr;
 }
 
 void end_operator(const at::RecordFunction& call, at::ObserverContext*) {
   OfThread& counted = of_thread();
-  if (--counted.depth > 0) return;
-  const auto name = call.operator_name();
-  if (!name || moves_nothing(*name)) return;
+  if (--counted.depth > 0 || !counted.moves) return;
   for (const c10::IValue& output : call.outputs()) counted.bytes += bytes_of(output);
 }
 

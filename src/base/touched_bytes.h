@@ -1,8 +1,6 @@
 // Counts the memory that tensor operators read and write, from which follows how long memory-bound operators take.
 #pragma once
 
-#include <cstdint>
-
 #include <ATen/record_function.h>
 
 namespace trireme {

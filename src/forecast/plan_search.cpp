@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -273,14 +272,15 @@ class PlanSearch {
     if (objective_ == Objective::cost) return;
     const ModelFacts facts(request);
     const StepModel formula(facts);
-    note_cuts(facts);
     const double most = memory == 0 ? kInfinity : thorough_ ? double(memory) : 2 * double(memory);
     for (const Plan& plan : request.known) {
       if (formula.unknown(plan)) continue;
       RatedPlan rated{plan, formula.predict(plan), 0};
       if (rated.prediction.fullest() <= most && is_worth(rated)) found.push_back(add(std::move(rated)));
     }
-    if (objective_ == Objective::time) vary(std::move(found), formula);
+    if (objective_ != Objective::time) return;
+    note_cuts(facts);
+    vary(std::move(found), formula);
   }
 
   /// False if the plan need not be simulated: with a gap, plans that are by the formula that far behind one that fits.
@@ -316,7 +316,7 @@ class PlanSearch {
     add_all(std::move(variants));
   }
 
-  /// They are the same for every memory limit.
+  /// Finds the cuts once: they are the same for every memory limit.
   void note_cuts(const ModelFacts& facts) {
     if (!cuts_.empty()) return;
     const ModelSegments segments(facts);
@@ -324,21 +324,11 @@ class PlanSearch {
   }
 
   std::vector<Plan> varied(const Plan& plan) const {
-    VariantFacts facts{.cuts = cuts_, .per_node = devices_per_node()};
+    VariantFacts facts{.cuts = cuts_, .per_node = devices_per_node(source_.cluster)};
     if (plan.stages.size() > 1)
       facts.seconds = layer_seconds(
           model_, source_, std::max<int64_t>(1, experiment_.batch / plan.micro_batches / plan.layers.back().data));
     return variants_of(plan, model_, facts);
-  }
-
-  /// The number of devices of every node; 0: there is one node, or they differ.
-  int devices_per_node() const {
-    std::map<int, int> counts;
-    for (const Device& device : source_.cluster.devices) ++counts[device.node];
-    const int first = counts.begin()->second;
-    const bool equal =
-        std::all_of(counts.begin(), counts.end(), [&](const auto& node) { return node.second == first; });
-    return counts.size() > 1 && equal ? first : 0;
   }
 
   /// Simulates several at a time where that disturbs no measurement: of described devices.

@@ -13,7 +13,7 @@ namespace trireme {
 struct VariantFacts {
   LayerSeconds seconds = {};      ///< of forward plus backward of each layer; a plan of one stage needs none
   std::vector<NodeId> cuts = {};  ///< first layers of the units between which stages may be cut, ascending
-  int per_node = 0;               ///< devices of each node; 0: one node, or nodes differ
+  int per_node = 0;               ///< devices of each node; 0: nodes differ
 };
 
 /// Returns the plan with each schedule that splits backward, with optimizer sharding zero1, and with sharding inside

@@ -330,6 +330,13 @@ std::vector<int> device_numbers(int first, int count) {
   return numbers;
 }
 
+int devices_per_node(const Cluster& cluster) {
+  std::map<int, int> counts;
+  for (const Device& device : cluster.devices) ++counts[device.node];
+  const int first = counts.begin()->second;
+  return std::all_of(counts.begin(), counts.end(), [&](const auto& c) { return c.second == first; }) ? first : 0;
+}
+
 Cluster chosen_devices(const Cluster& cluster, const std::vector<int>& devices) {
   Cluster part = cluster;
   part.devices.clear();

@@ -15,6 +15,9 @@ Cluster read_cluster_text(std::string_view text, const std::filesystem::path& pa
 /// Returns `count` numbers: first, first + 1, ...
 std::vector<int> device_numbers(int first, int count);
 
+/// Returns the number of devices of each node; 0 if nodes differ.
+int devices_per_node(const Cluster& cluster);
+
 /// Returns a cluster of these devices, in this order, and of the nodes that hold them. Nodes are renumbered in order of
 /// first use. No device may be listed twice. The devices of a node need not be adjacent. Errors (user): a device number
 /// that the cluster does not have.

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "plan/cluster_file.h"
 #include "program/rendezvous.h"
 #include "sim/simulate.h"
 
@@ -22,14 +23,6 @@ bool is_uniform(const Cluster& cluster) {
            const Link &a = node.link, &b = cluster.nodes.front().link;
            return a.bandwidth == b.bandwidth && a.latency == b.latency && a.shared == b.shared;
          });
-}
-
-/// The number of devices of each node; 0 if nodes differ.
-int devices_per_node(const Cluster& cluster) {
-  std::map<int, int> counts;
-  for (const Device& device : cluster.devices) ++counts[device.node];
-  const int first = counts.begin()->second;
-  return std::all_of(counts.begin(), counts.end(), [&](const auto& c) { return c.second == first; }) ? first : 0;
 }
 
 /// The samples of each rank in each micro-batch, where all meshes have the same degrees.
