@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/devices/at_core_speed.h"
@@ -19,7 +20,8 @@ namespace {
 // Trials take turns, because cores may be unequal and other programs come and go.
 constexpr int kRounds = 3;
 constexpr double kLongestOfThree = 0.5, kLongestOfTwo = 1, kLongest = 4;  // predicted seconds of a step
-constexpr int kFits = 4;                                  // a step is not quite proportional to its layers' seconds
+constexpr int kFits = 8;
+constexpr double kFitted = 1e-3;                          // of the measured seconds
 constexpr double kLeastFactor = 0.25, kMostFactor = 8.0;  // beyond these something else is wrong
 
 std::string name_of(const Plan& plan) {
@@ -101,11 +103,23 @@ void TrialSteps::measure_once(Trial& trial, const MeasureStep& measure_step) {
   else trial.why_not = fmt::format("could not run ({})", step.why_not);
 }
 
+/// A step grows with its layers' seconds, but where transfers take a part of it not in proportion: after a first guess
+/// each factor is the one at which a line through the last two predictions reaches the measured seconds.
 void TrialSteps::fit(Trial& trial, StepFactors& factors) {
   const double measured = seconds(trial);
   double& factor = factors.*trial.factor;
-  for (int i = 0; i < kFits; ++i)
-    factor = std::clamp(factor * measured / predicted(trial, factors).value_or(measured), kLeastFactor, kMostFactor);
+  double last_factor = 0, last_seconds = 0;
+  for (int i = 0; i < kFits; ++i) {
+    const double now = predicted(trial, factors).value_or(measured);
+    if (std::abs(now - measured) <= kFitted * measured) return;
+    const double slope = i == 0 ? 0 : (now - last_seconds) / (factor - last_factor);
+    last_factor = factor;
+    last_seconds = now;
+    factor =
+        std::clamp(slope > 0 ? factor + (measured - now) / slope : factor * measured / now, kLeastFactor, kMostFactor);
+    if (factor == last_factor) return;  // as far as a factor may go
+  }
+  predicted(trial, factors);  // the layers keep what was fitted
 }
 
 TrialSteps::Found TrialSteps::measure(const MeasureStep& measure_step) {
