@@ -23,6 +23,7 @@
 #include "cost/epochs_file.h"
 #include "cost/money.h"
 #include "experiment/make_plan.h"
+#include "forecast/best_plan.h"
 #include "forecast/projection.h"
 #include "plan/strategies.h"
 #include "report/progress.h"
@@ -43,18 +44,20 @@ class Steps {
       : experiment_(experiment), model_(model), predictions_(predictions), epoch_samples_(epoch_samples) {}
 
   /// Returns nullopt if the plan does not suit the model, the batch or the number of devices.
-  std::optional<PredictedStep> operator()(const std::string& strategy, int devices, int64_t batch) {
-    const auto [place, fresh] = known_.try_emplace({strategy, devices, batch});
-    if (fresh) place->second = predicted(strategy, devices, batch);
+  std::optional<PredictedStep> operator()(const std::string& strategy, int devices, int64_t batch, int model_degree) {
+    const auto [place, fresh] = known_.try_emplace({strategy, devices, batch, model_degree});
+    if (fresh) place->second = predicted(strategy, devices, batch, model_degree);
     return place->second;
   }
 
   /// Returns the requested plans that need more memory than the devices have: "data=1 with a batch of 32".
   std::vector<std::string> too_full() const {
     std::vector<std::string> plans;
-    for (const auto& [asked, step] : known_)
+    for (const auto& [asked, step] : known_) {
+      const auto& [strategy, devices, batch, model_degree] = asked;
       if (step && !step->fits)
-        plans.push_back(fmt::format("{} with a batch of {}", std::get<0>(asked), std::get<2>(asked)));
+        plans.push_back(fmt::format("{} with a batch of {}", name_of_split(strategy, devices, model_degree), batch));
+    }
     return plans;
   }
 
@@ -64,7 +67,7 @@ class Steps {
   Plan plan_of(const Projected& p) {
     RunSpec experiment = experiment_;
     experiment.batch = p.batch;
-    return make_plan(p.strategy, experiment, model_, predictions_.source(p.devices));
+    return *plan(experiment, p.strategy, p.devices, p.model_degree);
   }
 
   std::optional<Money> price(int devices, double seconds) {
@@ -72,17 +75,25 @@ class Steps {
   }
 
  private:
-  std::optional<PredictedStep> predicted(const std::string& strategy, int devices, int64_t batch) {
+  /// Returns nullopt if nothing is gained by a placement. Errors (user): the plan does not suit.
+  std::optional<Plan> plan(const RunSpec& experiment, const std::string& strategy, int devices, int model_degree) {
+    const CostSource& source = predictions_.source(devices);
+    if (strategy == kPlacement.name) return placement_of_replicas(experiment, model_, source, model_degree);
+    return make_plan(strategy, experiment, model_, source);
+  }
+
+  std::optional<PredictedStep> predicted(const std::string& strategy, int devices, int64_t batch, int model_degree) {
     if (batch > epoch_samples_) {
-      too_large_.push_back(fmt::format("{} with a batch of {}", strategy, batch));
+      too_large_.push_back(fmt::format("{} with a batch of {}", name_of_split(strategy, devices, model_degree), batch));
       return std::nullopt;
     }
     RunSpec experiment = experiment_;
     experiment.batch = batch;
     try {
-      const CostSource& source = predictions_.source(devices);
-      const Plan plan = make_plan(strategy, experiment, model_, source);
-      const RunResult row = predict(experiment, model_, plan, source, {.timeline = false, .drawing = false});
+      const std::optional<Plan> asked = plan(experiment, strategy, devices, model_degree);
+      if (!asked) return std::nullopt;
+      const RunResult row =
+          predict(experiment, model_, *asked, predictions_.source(devices), {.timeline = false, .drawing = false});
       return PredictedStep(row.step_seconds->median, row.status != RunStatus::does_not_fit);
     } catch (const Error& error) {
       if (error.blame() == Blame::user) return std::nullopt;
@@ -95,7 +106,7 @@ class Steps {
   Predictions& predictions_;
   const int64_t epoch_samples_;
   std::vector<std::string> too_large_;
-  std::map<std::tuple<std::string, int, int64_t>, std::optional<PredictedStep>> known_;
+  std::map<std::tuple<std::string, int, int64_t, int>, std::optional<PredictedStep>> known_;
 };
 
 struct Projection {
@@ -127,7 +138,7 @@ std::string table_of(const Projection& projection, Steps& steps) {
   for (const ProjectedRow& row : projection.rows)
     rows.push_back({std::to_string(row.devices), row.data ? std::to_string(row.data->batch) : "", step_cell(row.data),
                     epochs_cell(row.data), time_cell(row.data), price_cell(row.data),
-                    row.hybrid ? row.hybrid->strategy : "", row.hybrid ? std::to_string(row.hybrid->batch) : "",
+                    row.hybrid ? name_of(*row.hybrid) : "", row.hybrid ? std::to_string(row.hybrid->batch) : "",
                     step_cell(row.hybrid), epochs_cell(row.hybrid), time_cell(row.hybrid), price_cell(row.hybrid),
                     gain_cell(row)});
   return text_table({"devices", "data: batch", "step", "epochs", "time", "price", "best hybrid", "hybrid: batch",
@@ -172,13 +183,13 @@ std::string findings(const Projection& projection) {
         fmt::format("fastest data parallelism: {} on {} devices\n", format_seconds(*data->seconds()), data->devices);
   if (hybrid)
     text += fmt::format("fastest hybrid: {} on {} devices ({})", format_seconds(*hybrid->seconds()), hybrid->devices,
-                        hybrid->strategy);
+                        name_of(*hybrid));
   if (data && hybrid) text += fmt::format(", {:+.1f} %", 100 * (*data->seconds() / *hybrid->seconds() - 1));
   return hybrid ? text + "\n" : text;
 }
 
 json to_json(const Projected& p, Steps& steps) {
-  json j{{"strategy", p.strategy}, {"devices", p.devices}, {"model_degree", p.model_degree}, {"batch", p.batch}};
+  json j{{"strategy", name_of(p)}, {"devices", p.devices}, {"model_degree", p.model_degree}, {"batch", p.batch}};
   j["step_seconds"] = json_number(p.step_seconds);
   j["steps_per_epoch"] = json_number(p.steps_per_epoch);
   j["epochs"] = p.epochs.value ? json_number(*p.epochs.value) : json(nullptr);
@@ -239,7 +250,7 @@ const Projected* winner_of(const std::vector<Projection>& projections) {
 
 std::string winner_in_words(const Projected* winner, int64_t batch) {
   if (!winner) return "no plan is printed, because the epochs to the target are not known for any of these batches\n";
-  return fmt::format("the plan of {} on {} {}, {} to the target{}\n", winner->strategy, winner->devices,
+  return fmt::format("the plan of {} on {} {}, {} to the target{}\n", name_of(*winner), winner->devices,
                      winner->devices == 1 ? "device" : "devices", format_seconds(*winner->seconds()),
                      winner->batch == batch ? ""
                                             : fmt::format("; it is for a batch of {}: train it with --set batch={}",

@@ -202,6 +202,12 @@ PlannedPlan best_placement(const RunSpec& experiment, const Model& model, const 
 
 }  // namespace
 
+std::optional<Plan> placement_of_replicas(const RunSpec& experiment, const Model& model, const CostSource& source,
+                                          int devices) {
+  std::optional<PlacedPlan> placed = placed_plan(plan_request(experiment, model, source), devices);
+  return placed ? std::optional(std::move(placed->plan)) : std::nullopt;
+}
+
 PlannedPlan planned_plan(const std::string& name, const RunSpec& experiment, const Model& model,
                          const DeviceChoice& devices) {
   check_internal(is_planned(name) && name != kExact.name, fmt::format("{} is no such strategy", name));

@@ -40,6 +40,11 @@ struct PlannedPlan {
 PlannedPlan planned_plan(const std::string& name, const RunSpec& experiment, const Model& model,
                          const DeviceChoice& devices);
 
+/// Returns the plan of "placement" on all devices of `source` with this many devices for each replica; nullopt: nothing
+/// is gained by one, or it does not divide the devices or the batch (planner/placement/placed_plans.h).
+std::optional<Plan> placement_of_replicas(const RunSpec& experiment, const Model& model, const CostSource& source,
+                                          int devices);
+
 /// Searches for the strategy "exact". Errors (user): no plan was found, or none fits into memory.
 BestPlan search_exact(const RunSpec& experiment, const Model& model, const DeviceChoice& devices);
 

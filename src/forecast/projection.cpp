@@ -26,6 +26,7 @@ class Projector {
       if (degree < 2 || devices % degree != 0) continue;
       for (const auto split : {tensor_split, pipeline_split})
         keep_better(plan(split(devices / degree, degree), devices, degree), row.hybrid);
+      keep_better(plan(kPlacement.name, devices, degree), row.hybrid);
       for (const std::string& strategy : strategies_of_own_rule())
         keep_better(by_product(strategy, devices, degree), row.hybrid);
     }
@@ -44,7 +45,7 @@ class Projector {
   std::optional<Projected> plan(const std::string& strategy, int devices, int degree) const {
     const int64_t batch = batch_of(devices / degree);
     if (batch < devices / degree) return std::nullopt;
-    const std::optional<PredictedStep> step = step_seconds_(strategy, devices, batch);
+    const std::optional<PredictedStep> step = step_seconds_(strategy, devices, batch, degree);
     if (!step || !step->fits) return std::nullopt;
     return completed({.strategy = strategy,
                       .devices = devices,
@@ -62,12 +63,11 @@ class Projector {
     const int workers = devices / degree;
     const int64_t batch = batch_of(workers), own = batch / workers;
     if (own < 1) return std::nullopt;
-    const auto one = step_seconds_("data=1", 1, own),
-               all = step_seconds_(fmt::format("data={}", workers), workers, batch);
-    const auto worker = step_seconds_(strategy, degree, own);
+    const auto one = step_seconds_("data=1", 1, own, 1),
+               all = step_seconds_(fmt::format("data={}", workers), workers, batch, 1);
+    const auto worker = step_seconds_(strategy, degree, own, degree);
     if (!one || !all || !worker || !worker->fits) return std::nullopt;
-    const std::string name = workers == 1 ? strategy : fmt::format("{} {} x data {}", strategy, degree, workers);
-    return completed({.strategy = name,
+    return completed({.strategy = strategy,
                       .devices = devices,
                       .model_degree = degree,
                       .batch = batch,
@@ -102,6 +102,14 @@ const Projected* fastest(const std::vector<ProjectedRow>& rows, std::optional<Pr
 }
 
 }  // namespace
+
+std::string name_of_split(const std::string& strategy, int devices, int model_degree) {
+  const std::vector<std::string> own_rule = strategies_of_own_rule();
+  const bool of_replica =
+      strategy == kPlacement.name || std::find(own_rule.begin(), own_rule.end(), strategy) != own_rule.end();
+  if (!of_replica || devices == model_degree) return strategy;
+  return fmt::format("{} {} x data {}", strategy, model_degree, devices / model_degree);
+}
 
 std::optional<double> Projected::seconds() const {
   if (!epochs.value) return std::nullopt;

@@ -23,7 +23,7 @@ struct ProjectionRequest {
 
 /// One way to use a number of devices.
 struct Projected {
-  std::string strategy;  ///< "data=32,tensor=2", or a description: "branches 2 x data 32"
+  std::string strategy;  ///< "data=32,tensor=2"; "branches" or "placement" of each replica
   int devices = 1;
   int model_degree = 1;  ///< M, the devices per worker; the data axis has devices/M workers
   int64_t batch = 0;     ///< global
@@ -36,6 +36,10 @@ struct Projected {
   /// Returns the seconds to the target; nullopt if the epochs are unknown.
   std::optional<double> seconds() const;
 };
+
+/// Returns "data=32,tensor=2" or "placement 2 x data 32".
+std::string name_of_split(const std::string& strategy, int devices, int model_degree);
+inline std::string name_of(const Projected& p) { return name_of_split(p.strategy, p.devices, p.model_degree); }
 
 struct ProjectedRow {
   int devices = 1;
@@ -54,11 +58,13 @@ struct PredictedStep {
   PredictedStep(double seconds, bool fits = true) : seconds(seconds), fits(fits) {}
 };
 
+/// Predicts the step of a strategy on so many devices; of "placement" with `model_degree` devices for each replica.
 /// Returns nullopt if there is no such plan.
-using StepPrediction =
-    std::function<std::optional<PredictedStep>(const std::string& strategy, int devices, int64_t batch)>;
+using StepPrediction = std::function<std::optional<PredictedStep>(const std::string& strategy, int devices,
+                                                                  int64_t batch, int model_degree)>;
 
-/// Returns one row per number of devices. Hybrids are data=N,tensor=M and data=N,pipeline=M under 1f1b. A strategy that
+/// Returns one row per number of devices. Hybrids are data=N,tensor=M, data=N,pipeline=M under 1f1b, and "placement" of
+/// each of N replicas on M devices. A strategy that
 /// is defined for one worker only ("branches": parallel branches of a model's blocks on separate devices) uses its own
 /// SU^M on M devices, and T_N/T_1 of data parallelism.
 std::vector<ProjectedRow> project(const ProjectionRequest& request, const EpochsToTarget& epochs,

@@ -2,6 +2,7 @@
 import json
 import os
 
+import support
 from predictions import CLUSTER
 from support import CliTest
 
@@ -107,6 +108,24 @@ class Projection(CliTest):
         self.assertAlmostEqual(four["hybrid"]["seconds"] / seconds[best], 1)
         wins = [row["devices"] for row in per_worker["rows"] if row["hybrid"] and row["hybrid"]["seconds"] < row["data"]["seconds"]]
         self.assertEqual(per_worker["crossover"], wins[0] if wins else None)
+
+    def test_the_plan_of_a_placement(self):
+        gnmt, machines = (os.path.join(support.EXAMPLES, "studies", name) for name in ("hybrid-gnmt.toml", "slow-dgx1.cluster.toml"))
+        cluster = ["--cluster", machines]
+        out, err = self.trireme("plan", "project", gnmt, "--devices", "2,4", *cluster, "--batch-per-worker", "8", "--json", "a.json",
+                                "--epochs", "8:1,16:1,32:4", "--epoch-samples", "1600")
+        two, four = self.json("a.json")["projections"][0]["rows"]
+        self.assertEqual(two["hybrid"]["strategy"], "placement")
+        self.assertEqual(four["hybrid"]["strategy"], "placement 2 x data 2")
+        self.assertIs(four["hybrid"]["by_product"], False)
+        self.assertIn("the plan of placement 2 x data 2 on 4 devices", err)
+        # The printed plan simulates as it was projected, and so does the strategy alone.
+        self.write("plan.json", out)
+        for plan, row in ((["--strategies", "plan.json", "--set", "batch=16"], four),
+                          (["--strategies", "placement", "--devices", "2", "--set", "batch=8"], two)):
+            self.trireme("simulate", gnmt, *cluster, *plan, "--json", "s.json")
+            simulated = self.json("s.json")["rows"][0]["step_seconds"]["median"]
+            self.assertAlmostEqual(row["hybrid"]["step_seconds"] / simulated, 1)
 
     def test_a_batch_that_does_not_get_there(self):
         out, _ = self.trireme("plan", "project", "e.toml", "--devices", "2,4", "--cluster", "c.toml", "--json", "-",

@@ -102,15 +102,21 @@ TEST_F(MeasuredEpochs, RatesAndMicroBatchesFollowTheBatch) {
 /// Step times by formula: a sample of a worker takes a second, a worker of M devices is su(M) times as fast, and n
 /// workers wait for each other's gradients.
 struct World {
-  std::map<int, double> tensor = {}, pipeline = {};  ///< su by M; none: no such plan
+  std::map<int, double> tensor = {}, pipeline = {}, placement = {};  ///< su by M; none: no such plan
   double waiting = 0.1;
 
   double efficiency(int workers) const { return 1 / (1 + waiting * std::log2(double(workers))); }
-  std::optional<double> operator()(const std::string& strategy, int devices, int64_t batch) const {
+  std::optional<double> operator()(const std::string& strategy, int devices, int64_t batch, int model_degree) const {
+    if (strategy == "placement") {
+      if (!placement.contains(model_degree)) return std::nullopt;
+      const int replicas = devices / model_degree;
+      return double(batch) / replicas / placement.at(model_degree) / efficiency(replicas);
+    }
     int data = devices, degree = 1;
     char kind[16] = {};
     if (std::sscanf(strategy.c_str(), "data=%d,%15[a-z]=%d", &data, kind, &degree) < 1) return std::nullopt;
     EXPECT_EQ(data * degree, devices) << strategy;
+    EXPECT_EQ(degree, model_degree) << strategy;
     double su = 1;
     if (degree > 1) {
       const auto& table = std::string(kind) == "tensor" ? tensor : pipeline;
@@ -195,18 +201,33 @@ TEST(Projection, OfAFixedGlobalBatch) {
 /// The time of "branches" is known for one worker only.
 TEST(Projection, MultipliesWhatIsForOneWorker) {
   const World world{.tensor = {}, .pipeline = {}};
-  const auto step = [&](const std::string& strategy, int devices, int64_t batch) {
+  const auto step = [&](const std::string& strategy, int devices, int64_t batch, int model_degree) {
     return strategy == "branches" ? std::optional(double(batch) / (devices == 2 ? 1.3 : 1.1))
-                                  : world(strategy, devices, batch);
+                                  : world(strategy, devices, batch, model_degree);
   };
   const auto rows =
       project({.devices = {2, 16}, .batch = 4, .epoch_samples = 400}, EpochsToTarget::of({.noise_scale = 50}), step);
   EXPECT_EQ(rows[0].hybrid->strategy, "branches");
   EXPECT_FALSE(rows[0].hybrid->by_product);
   EXPECT_NEAR(rows[0].hybrid->step_seconds, 4 / 1.3, 1e-12);
-  EXPECT_EQ(rows[1].hybrid->strategy, "branches 2 x data 8");
+  EXPECT_EQ(name_of(*rows[1].hybrid), "branches 2 x data 8");
   EXPECT_TRUE(rows[1].hybrid->by_product);
   EXPECT_NEAR(rows[1].hybrid->step_seconds, 4 / 1.3 / world.efficiency(8), 1e-12);
+}
+
+/// A placement is a plan for all devices, with replicas of each size.
+TEST(Projection, OfPlacements) {
+  const World world{.tensor = {{2, 1.4}}, .placement = {{2, 1.5}, {4, 3.2}}};
+  const auto rows = project({.devices = {2, 4, 16}, .batch = 4, .epoch_samples = 400},
+                            EpochsToTarget::table({{4, 1.0}, {16, 1.0}, {32, 1.0}, {64, 1.0}}, "assumed"), world);
+  EXPECT_EQ(name_of(*rows[0].hybrid), "placement");
+  EXPECT_EQ(rows[0].hybrid->model_degree, 2);
+  EXPECT_EQ(name_of(*rows[1].hybrid), "placement");
+  EXPECT_EQ(rows[1].hybrid->model_degree, 4);
+  EXPECT_EQ(name_of(*rows[2].hybrid), "placement 4 x data 4");
+  EXPECT_EQ(rows[2].hybrid->batch, 16);
+  EXPECT_FALSE(rows[2].hybrid->by_product);
+  EXPECT_NEAR(rows[2].hybrid->step_seconds, 4 / 3.2 / world.efficiency(4), 1e-12);
 }
 
 TEST(Projection, DoublesDevices) {

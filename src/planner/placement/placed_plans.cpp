@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "plan/strategies.h"
 
@@ -40,34 +41,37 @@ OperatorProblem problem_of(const PlanRequest& request, int devices, int64_t samp
 
 }  // namespace
 
-std::vector<PlacedPlan> placed_plans(const PlanRequest& request) {
+std::optional<PlacedPlan> placed_plan(const PlanRequest& request, int devices) {
   const Model& model = request.model;
-  const int all = request.cluster.size();
-  std::vector<PlacedPlan> plans;
-  for (int devices = 2; devices <= std::min(all, kMostOfReplica); ++devices) {
-    const int replicas = all / devices;
-    if (all % devices != 0 || replicas > request.batch) continue;
-    const OperatorProblem problem = problem_of(request, devices, request.batch / replicas);
-    const OperatorPlacement placement = find_placement(problem);
-    if (std::set<int>(placement.device_of.begin(), placement.device_of.end()).size() < size_t(devices)) continue;
-    PlacedPlan placed{.plan = {},
-                      .devices = devices,
-                      .seconds = placement.seconds,
-                      .bound = placement.bound,
-                      .alone = seconds_of(problem, std::vector<int>(problem.items.size(), 0))};
-    placed.plan.name = kPlacement.name;
-    placed.plan.model = model.name();
-    placed.plan.model_fingerprint = model.fingerprint();
-    placed.plan.devices = all;
-    for (int device = 0; device < devices; ++device) {
-      std::vector<int>& workers = placed.plan.stages.emplace_back();  // a replica's devices are next to each other
-      for (int replica = 0; replica < replicas; ++replica) workers.push_back(replica * devices + device);
-    }
-    placed.plan.layers.resize(model.nodes().size());
-    for (size_t i = 0; i < placement.device_of.size(); ++i)
-      placed.plan.layers[i + size_t(model.input_count())] = {.stage = placement.device_of[i], .data = replicas};
-    plans.push_back(std::move(placed));
+  const int all = request.cluster.size(), replicas = all / devices;
+  if (all % devices != 0 || replicas > request.batch) return std::nullopt;
+  const OperatorProblem problem = problem_of(request, devices, request.batch / replicas);
+  const OperatorPlacement placement = find_placement(problem);
+  if (std::set<int>(placement.device_of.begin(), placement.device_of.end()).size() < size_t(devices))
+    return std::nullopt;
+  PlacedPlan placed{.plan = {},
+                    .devices = devices,
+                    .seconds = placement.seconds,
+                    .bound = placement.bound,
+                    .alone = seconds_of(problem, std::vector<int>(problem.items.size(), 0))};
+  placed.plan.name = kPlacement.name;
+  placed.plan.model = model.name();
+  placed.plan.model_fingerprint = model.fingerprint();
+  placed.plan.devices = all;
+  for (int device = 0; device < devices; ++device) {
+    std::vector<int>& workers = placed.plan.stages.emplace_back();  // a replica's devices are next to each other
+    for (int replica = 0; replica < replicas; ++replica) workers.push_back(replica * devices + device);
   }
+  placed.plan.layers.resize(model.nodes().size());
+  for (size_t i = 0; i < placement.device_of.size(); ++i)
+    placed.plan.layers[i + size_t(model.input_count())] = {.stage = placement.device_of[i], .data = replicas};
+  return placed;
+}
+
+std::vector<PlacedPlan> placed_plans(const PlanRequest& request) {
+  std::vector<PlacedPlan> plans;
+  for (int devices = 2; devices <= std::min(request.cluster.size(), kMostOfReplica); ++devices)
+    if (std::optional<PlacedPlan> placed = placed_plan(request, devices)) plans.push_back(std::move(*placed));
   return plans;
 }
 

@@ -2,6 +2,7 @@
 // data axis.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "planner/exact/request.h"
@@ -18,10 +19,13 @@ struct PlacedPlan {
   double alone = 0;    ///< of a step of one device with the same samples
 };
 
-/// Returns a plan for each number of devices of a replica, from 2 on, that divides the cluster's devices; fewer if the
-/// batch has less than a sample for each replica. Left out: placements that leave a device without layers, where
+/// Returns the plan whose replicas have this many devices, from 2 on. nullopt: that does not divide the cluster's
+/// devices, the batch has less than a sample for each replica, or the placement leaves a device without layers, because
 /// nothing is gained by it. Of the request only model, cluster, costs, batch and bytes_per_value are used; devices are
 /// taken as alike, and memory is not limited.
+std::optional<PlacedPlan> placed_plan(const PlanRequest& request, int devices);
+
+/// Returns those with 2 to 8 devices for a replica.
 std::vector<PlacedPlan> placed_plans(const PlanRequest& request);
 
 }  // namespace trireme
