@@ -25,6 +25,7 @@
 #include "experiment/make_plan.h"
 #include "forecast/best_plan.h"
 #include "forecast/projection.h"
+#include "plan/branches.h"
 #include "plan/strategies.h"
 #include "report/progress.h"
 #include "report/run_json.h"
@@ -79,7 +80,10 @@ class Steps {
   std::optional<Plan> plan(const RunSpec& experiment, const std::string& strategy, int devices, int model_degree) {
     const CostSource& source = predictions_.source(devices);
     if (strategy == kPlacement.name) return placement_of_replicas(experiment, model_, source, model_degree);
-    return make_plan(strategy, experiment, model_, source);
+    if (devices == model_degree || !is_of_replica(strategy)) return make_plan(strategy, experiment, model_, source);
+    RunSpec of_one = experiment;
+    of_one.batch = experiment.batch / (devices / model_degree);
+    return replicated(make_plan(strategy, of_one, model_, predictions_.source(model_degree)), devices / model_degree);
   }
 
   std::optional<PredictedStep> predicted(const std::string& strategy, int devices, int64_t batch, int model_degree) {
@@ -194,7 +198,6 @@ json to_json(const Projected& p, Steps& steps) {
   j["steps_per_epoch"] = json_number(p.steps_per_epoch);
   j["epochs"] = p.epochs.value ? json_number(*p.epochs.value) : json(nullptr);
   j["epochs_basis"] = p.epochs.basis;
-  j["by_product"] = p.by_product;
   j["seconds"] = p.seconds() ? json_number(*p.seconds()) : json(nullptr);
   const auto price = p.seconds() ? steps.price(p.devices, *p.seconds()) : std::nullopt;
   j["price"] = price ? json_number(price->amount) : json(nullptr);
@@ -237,14 +240,13 @@ void print(const std::vector<Projection>& projections, Steps& steps) {
   print_left_out(steps.too_full(), "they do not fit into the devices' memory");
 }
 
-/// Returns the fastest projection to the target that a single plan represents; null if no epochs are known.
+/// Returns the fastest projection to the target; null if no epochs are known.
 const Projected* winner_of(const std::vector<Projection>& projections) {
   const Projected* winner = nullptr;
   for (const Projection& projection : projections)
     for (const ProjectedRow& row : projection.rows)
       for (const std::optional<Projected>* p : {&row.data, &row.hybrid})
-        if (*p && (*p)->seconds() && !(*p)->by_product && (!winner || *(*p)->seconds() < *winner->seconds()))
-          winner = &**p;
+        if (*p && (*p)->seconds() && (!winner || *(*p)->seconds() < *winner->seconds())) winner = &**p;
   return winner;
 }
 

@@ -28,7 +28,7 @@ class Projector {
         keep_better(plan(split(devices / degree, degree), devices, degree), row.hybrid);
       keep_better(plan(kPlacement.name, devices, degree), row.hybrid);
       for (const std::string& strategy : strategies_of_own_rule())
-        keep_better(by_product(strategy, devices, degree), row.hybrid);
+        keep_better(plan(strategy, devices, degree), row.hybrid);
     }
     return row;
   }
@@ -56,23 +56,6 @@ class Projector {
 
   std::optional<Projected> data_parallel(int devices) const {
     return plan(fmt::format("data={}", devices), devices, 1);
-  }
-
-  /// T_N^M = T^M T_N/T_1. All three are predicted with the batch per worker that N workers have.
-  std::optional<Projected> by_product(const std::string& strategy, int devices, int degree) const {
-    const int workers = devices / degree;
-    const int64_t batch = batch_of(workers), own = batch / workers;
-    if (own < 1) return std::nullopt;
-    const auto one = step_seconds_("data=1", 1, own, 1),
-               all = step_seconds_(fmt::format("data={}", workers), workers, batch, 1);
-    const auto worker = step_seconds_(strategy, degree, own, degree);
-    if (!one || !all || !worker || !worker->fits) return std::nullopt;
-    return completed({.strategy = strategy,
-                      .devices = devices,
-                      .model_degree = degree,
-                      .batch = batch,
-                      .step_seconds = worker->seconds * all->seconds / one->seconds,
-                      .by_product = workers > 1});
   }
 
   static void keep_better(const std::optional<Projected>& candidate, std::optional<Projected>& best) {
@@ -103,11 +86,13 @@ const Projected* fastest(const std::vector<ProjectedRow>& rows, std::optional<Pr
 
 }  // namespace
 
-std::string name_of_split(const std::string& strategy, int devices, int model_degree) {
+bool is_of_replica(const std::string& strategy) {
   const std::vector<std::string> own_rule = strategies_of_own_rule();
-  const bool of_replica =
-      strategy == kPlacement.name || std::find(own_rule.begin(), own_rule.end(), strategy) != own_rule.end();
-  if (!of_replica || devices == model_degree) return strategy;
+  return strategy == kPlacement.name || std::find(own_rule.begin(), own_rule.end(), strategy) != own_rule.end();
+}
+
+std::string name_of_split(const std::string& strategy, int devices, int model_degree) {
+  if (!is_of_replica(strategy) || devices == model_degree) return strategy;
   return fmt::format("{} {} x data {}", strategy, model_degree, devices / model_degree);
 }
 

@@ -30,13 +30,13 @@ struct Projected {
   double step_seconds = 0;
   double steps_per_epoch = 0;
   Epochs epochs = {};
-  /// True if the step's seconds are those of one worker times the factor that data parallelism adds (Pal et al.).
-  bool by_product = false;
 
   /// Returns the seconds to the target; nullopt if the epochs are unknown.
   std::optional<double> seconds() const;
 };
 
+/// True for "placement" and "branches": they say how the layers of one replica are placed.
+bool is_of_replica(const std::string& strategy);
 /// Returns "data=32,tensor=2" or "placement 2 x data 32".
 std::string name_of_split(const std::string& strategy, int devices, int model_degree);
 inline std::string name_of(const Projected& p) { return name_of_split(p.strategy, p.devices, p.model_degree); }
@@ -58,15 +58,14 @@ struct PredictedStep {
   PredictedStep(double seconds, bool fits = true) : seconds(seconds), fits(fits) {}
 };
 
-/// Predicts the step of a strategy on so many devices; of "placement" with `model_degree` devices for each replica.
-/// Returns nullopt if there is no such plan.
+/// Predicts the step of a strategy on so many devices; of "placement" and "branches" with `model_degree` devices for
+/// each replica. Returns nullopt if there is no such plan.
 using StepPrediction = std::function<std::optional<PredictedStep>(const std::string& strategy, int devices,
                                                                   int64_t batch, int model_degree)>;
 
-/// Returns one row per number of devices. Hybrids are data=N,tensor=M, data=N,pipeline=M under 1f1b, and "placement" of
-/// each of N replicas on M devices. A strategy that
-/// is defined for one worker only ("branches": parallel branches of a model's blocks on separate devices) uses its own
-/// SU^M on M devices, and T_N/T_1 of data parallelism.
+/// Returns one row per number of devices. Hybrids are data=N,tensor=M, data=N,pipeline=M under 1f1b, and N replicas
+/// whose layers are placed on M devices each: "placement", and "branches" (parallel branches of a model's blocks on
+/// separate devices).
 std::vector<ProjectedRow> project(const ProjectionRequest& request, const EpochsToTarget& epochs,
                                   const StepPrediction& step_seconds);
 

@@ -141,4 +141,15 @@ Plan branch_plan(Plan plan, const Model& model, const LayerSeconds& seconds, con
   return plan;
 }
 
+Plan replicated(Plan plan, int replicas) {
+  const int devices = plan.devices;
+  for (std::vector<int>& workers : plan.stages) {
+    check_internal(workers.size() == 1, "each layer of one replica is on one worker");
+    for (int replica = 1; replica < replicas; ++replica) workers.push_back(replica * devices + workers.front());
+  }
+  for (LayerPlan& layer : plan.layers) layer.data = replicas;
+  plan.devices = replicas * devices;
+  return plan;
+}
+
 }  // namespace trireme

@@ -31,4 +31,8 @@ std::vector<int> place_branches(const std::vector<BranchRegion>& regions, const 
 /// layers are on worker 0. Errors (user): a model without branches; more devices than branches.
 Plan branch_plan(Plan plan, const Model& model, const LayerSeconds& seconds, const std::string& where);
 
+/// Returns the plan with a data axis over so many replicas, whose devices are next to each other. `plan`: of one
+/// replica, with each layer whole on one worker.
+Plan replicated(Plan plan, int replicas);
+
 }  // namespace trireme

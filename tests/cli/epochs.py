@@ -117,7 +117,6 @@ class Projection(CliTest):
         two, four = self.json("a.json")["projections"][0]["rows"]
         self.assertEqual(two["hybrid"]["strategy"], "placement")
         self.assertEqual(four["hybrid"]["strategy"], "placement 2 x data 2")
-        self.assertIs(four["hybrid"]["by_product"], False)
         self.assertIn("the plan of placement 2 x data 2 on 4 devices", err)
         # The printed plan simulates as it was projected, and so does the strategy alone.
         self.write("plan.json", out)

@@ -200,6 +200,19 @@ TEST(BranchesPlan, SecondsDecide) {
   }
 }
 
+TEST(BranchesPlan, OfSeveralReplicas) {
+  const Model model = make_model({"inception", {3, 32, 32}, 10, {{"width", 8}}});
+  const Plan one = named_plan("branches", model, Cluster::uniform(2), 8, {}), all = replicated(one, 3);
+  EXPECT_EQ(all.devices, 6);
+  EXPECT_EQ(all.stages, (std::vector<std::vector<int>>{{0, 2, 4}, {1, 3, 5}}));
+  for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
+    EXPECT_EQ(all.layers[size_t(id)].stage, one.layers[size_t(id)].stage);
+    EXPECT_EQ(all.layers[size_t(id)].data, 3);
+  }
+  validate(all, model, 24, "three replicas");
+  EXPECT_EQ(replicated(one, 1), one);
+}
+
 TEST(BranchesPlan, Errors) {
   const Model inception = make_model({"inception", {3, 32, 32}, 10, {{"width", 8}}}),
               mlp = make_model({"mlp", {6}, 4, {}});

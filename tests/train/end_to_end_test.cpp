@@ -198,24 +198,7 @@ TEST(Projection, OfAFixedGlobalBatch) {
   EXPECT_EQ(rows[1].hybrid->model_degree, 2);
 }
 
-/// The time of "branches" is known for one worker only.
-TEST(Projection, MultipliesWhatIsForOneWorker) {
-  const World world{.tensor = {}, .pipeline = {}};
-  const auto step = [&](const std::string& strategy, int devices, int64_t batch, int model_degree) {
-    return strategy == "branches" ? std::optional(double(batch) / (devices == 2 ? 1.3 : 1.1))
-                                  : world(strategy, devices, batch, model_degree);
-  };
-  const auto rows =
-      project({.devices = {2, 16}, .batch = 4, .epoch_samples = 400}, EpochsToTarget::of({.noise_scale = 50}), step);
-  EXPECT_EQ(rows[0].hybrid->strategy, "branches");
-  EXPECT_FALSE(rows[0].hybrid->by_product);
-  EXPECT_NEAR(rows[0].hybrid->step_seconds, 4 / 1.3, 1e-12);
-  EXPECT_EQ(name_of(*rows[1].hybrid), "branches 2 x data 8");
-  EXPECT_TRUE(rows[1].hybrid->by_product);
-  EXPECT_NEAR(rows[1].hybrid->step_seconds, 4 / 1.3 / world.efficiency(8), 1e-12);
-}
-
-/// A placement is a plan for all devices, with replicas of each size.
+/// Replicas of each size.
 TEST(Projection, OfPlacements) {
   const World world{.tensor = {{2, 1.4}}, .placement = {{2, 1.5}, {4, 3.2}}};
   const auto rows = project({.devices = {2, 4, 16}, .batch = 4, .epoch_samples = 400},
@@ -226,7 +209,6 @@ TEST(Projection, OfPlacements) {
   EXPECT_EQ(rows[1].hybrid->model_degree, 4);
   EXPECT_EQ(name_of(*rows[2].hybrid), "placement 4 x data 4");
   EXPECT_EQ(rows[2].hybrid->batch, 16);
-  EXPECT_FALSE(rows[2].hybrid->by_product);
   EXPECT_NEAR(rows[2].hybrid->step_seconds, 4 / 3.2 / world.efficiency(4), 1e-12);
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "plan/branches.h"
 #include "plan/strategies.h"
 
 namespace trireme {
@@ -57,14 +58,12 @@ std::optional<PlacedPlan> placed_plan(const PlanRequest& request, int devices) {
   placed.plan.name = kPlacement.name;
   placed.plan.model = model.name();
   placed.plan.model_fingerprint = model.fingerprint();
-  placed.plan.devices = all;
-  for (int device = 0; device < devices; ++device) {
-    std::vector<int>& workers = placed.plan.stages.emplace_back();  // a replica's devices are next to each other
-    for (int replica = 0; replica < replicas; ++replica) workers.push_back(replica * devices + device);
-  }
+  placed.plan.devices = devices;
+  for (int device = 0; device < devices; ++device) placed.plan.stages.push_back({device});
   placed.plan.layers.resize(model.nodes().size());
   for (size_t i = 0; i < placement.device_of.size(); ++i)
-    placed.plan.layers[i + size_t(model.input_count())] = {.stage = placement.device_of[i], .data = replicas};
+    placed.plan.layers[i + size_t(model.input_count())] = {.stage = placement.device_of[i]};
+  placed.plan = replicated(std::move(placed.plan), replicas);
   return placed;
 }
 
