@@ -142,8 +142,9 @@ class Launch(LaunchTest):
         row = self.json("p.json")["rows"][0]
         self.assertEqual(row["devices"], 2, "alone it would be faster")
         tried = re.search(r"trial steps: (.*?) took .* the first is chosen", out)
-        self.assertTrue(tried, out)
-        self.assertEqual(tried.group(1), row["plan"])
+        # The plainest plan of all processes is always a candidate. Nothing is tried where it is predicted to be the
+        # fastest by far, as with slow messages.
+        self.assertEqual(tried.group(1) if tried else "data 2", row["plan"], out)
 
     def rank(self, variables, *arguments):
         """Starts one of several processes, like another launcher."""
