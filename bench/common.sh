@@ -22,3 +22,13 @@ use_folder() {
     trap 'rm -rf "$work"' EXIT
   fi
 }
+
+# print_tables_of_study NAME [BUILD_FOLDER] [STUDY_FOLDER] [--quick]: runs or resumes a study of examples/studies and prints the tables that
+# peers/NAME_table.py makes of it.
+print_tables_of_study() {
+  build=${2:-$here/../build}
+  need "$build" trireme
+  use_folder "${3:-}"
+  "$build/trireme" study "$here/../examples/studies/$1.study.toml" ${4:-} --data-dir "$TRIREME_DATA" --out "$work/$1" >&2
+  /usr/bin/python3 -B "$here/peers/$1_table.py" "$work/$1/study.json"
+}

@@ -6,8 +6,4 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/common.sh"
-build=${1:-$here/../build}
-need "$build" trireme
-use_folder "${2:-}"
-"$build/trireme" study "$here/../examples/studies/comparative.study.toml" ${3:-} --data-dir "$TRIREME_DATA" --out "$work/comparative" >&2
-/usr/bin/python3 -B "$here/peers/comparative_table.py" "$work/comparative/study.json"
+print_tables_of_study comparative "$@"

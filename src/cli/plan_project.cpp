@@ -81,9 +81,10 @@ class Steps {
     const CostSource& source = predictions_.source(devices);
     if (strategy == kPlacement.name) return placement_of_replicas(experiment, model_, source, model_degree);
     if (devices == model_degree || !is_of_replica(strategy)) return make_plan(strategy, experiment, model_, source);
+    const int replicas = devices / model_degree;
     RunSpec of_one = experiment;
-    of_one.batch = experiment.batch / (devices / model_degree);
-    return replicated(make_plan(strategy, of_one, model_, predictions_.source(model_degree)), devices / model_degree);
+    of_one.batch = experiment.batch / replicas;
+    return replicated(make_plan(strategy, of_one, model_, predictions_.source(model_degree)), replicas);
   }
 
   std::optional<PredictedStep> predicted(const std::string& strategy, int devices, int64_t batch, int model_degree) {

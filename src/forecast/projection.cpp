@@ -15,6 +15,13 @@ std::string pipeline_split(int data, int degree) {
   return fmt::format("data={},pipeline={},schedule={}", data, degree, lean_schedule().name);
 }
 
+/// Those that say how the layers of one replica are placed.
+std::vector<std::string> strategies_of_replicas() {
+  std::vector<std::string> names = strategies_of_own_rule();
+  names.push_back(kPlacement.name);
+  return names;
+}
+
 class Projector {
  public:
   Projector(const ProjectionRequest& request, const EpochsToTarget& epochs, const StepPrediction& step_seconds)
@@ -26,8 +33,7 @@ class Projector {
       if (degree < 2 || devices % degree != 0) continue;
       for (const auto split : {tensor_split, pipeline_split})
         keep_better(plan(split(devices / degree, degree), devices, degree), row.hybrid);
-      keep_better(plan(kPlacement.name, devices, degree), row.hybrid);
-      for (const std::string& strategy : strategies_of_own_rule())
+      for (const std::string& strategy : strategies_of_replicas())
         keep_better(plan(strategy, devices, degree), row.hybrid);
     }
     return row;
@@ -87,8 +93,8 @@ const Projected* fastest(const std::vector<ProjectedRow>& rows, std::optional<Pr
 }  // namespace
 
 bool is_of_replica(const std::string& strategy) {
-  const std::vector<std::string> own_rule = strategies_of_own_rule();
-  return strategy == kPlacement.name || std::find(own_rule.begin(), own_rule.end(), strategy) != own_rule.end();
+  const std::vector<std::string> known = strategies_of_replicas();
+  return std::find(known.begin(), known.end(), strategy) != known.end();
 }
 
 std::string name_of_split(const std::string& strategy, int devices, int model_degree) {
