@@ -84,6 +84,10 @@ std::optional<ProcessMachines> measure_machines(const LaunchedRows& rows, const 
     machines->redistributions.ranks = int(machines->of_rank.size());
     for (const json& one : message.at("redistributions"))
       machines->redistributions.of[RedistributionKind(one.at(0).get<int>())] = {one.at(1), one.at(2)};
+    if (const json& buffers = message.at("buffers"); !buffers.is_null())
+      machines->buffers = MessageBuffers{.inline_bytes = buffers.at("inline_bytes"),
+                                         .posted = buffers.at("posted"),
+                                         .posted_bytes = buffers.at("posted_bytes")};
   };
   const std::string why =
       run_measurement(rows, rows.processes(), experiment, {"--measure", kMeasureMachines}, take, forks, progress);
@@ -116,12 +120,18 @@ std::string machines_message(const ProcessMachines& machines) {
   json redistributions = json::array();
   for (const auto& [kind, work] : machines.redistributions.of)
     redistributions.push_back({int(kind), work.of_message, work.of_byte});
+  json buffers;
+  if (machines.buffers)
+    buffers = {{"inline_bytes", machines.buffers->inline_bytes},
+               {"posted", machines.buffers->posted},
+               {"posted_bytes", machines.buffers->posted_bytes}};
   return json{{"type", "machines"},
               {"of_rank", machines.of_rank},
               {"cores", machines.cores},
               {"within", to_json(machines.within, machines.work_within)},
               {"network", to_json(machines.network, machines.work_between)},
-              {"redistributions", redistributions}}
+              {"redistributions", redistributions},
+              {"buffers", buffers}}
       .dump();
 }
 

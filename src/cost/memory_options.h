@@ -4,8 +4,10 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "comm/message_buffers.h"
 #include "runtime/optimizer.h"
 #include "runtime/precision.h"
 
@@ -20,6 +22,15 @@ enum class Receivers {
   latest,    ///< when the lists allow no other order: the most memory
 };
 
+/// A message that is there before its receiver needs it. Between processes it then lies in the receiver's memory.
+struct MessageArrival {
+  int redistribution = -1;
+  bool adjoint = false;
+  int micro_batch = -1;
+  int lag = 0;       ///< the receiver's step, after that in which the batch begins
+  int position = 0;  ///< in the receiver's list: of the first instruction that begins after the arrival
+};
+
 struct MemoryOptions {
   int64_t batch = 1;  ///< samples of a step over all workers
   Precision precision = Precision::fp32;
@@ -27,9 +38,12 @@ struct MemoryOptions {
   /// By model input: the data set's type. Empty: float32 for the first input, 64-bit indices for the others.
   std::vector<c10::ScalarType> input_types = {};
   Receivers receivers = Receivers::one_late;
-  int64_t library_memory = 0;  ///< bytes that libraries take on the device for each worker
-  bool sums_beside = false;    ///< gradients are reduced while the backward continues
-  bool copies_ahead = false;   ///< the next batch is on the device already (experiment/copies_ahead.h)
+  int64_t library_memory = 0;                   ///< bytes that libraries take on the device for each worker
+  bool sums_beside = false;                     ///< gradients are reduced while the backward continues
+  bool copies_ahead = false;                    ///< the next batch is on the device already (experiment/copies_ahead.h)
+  std::optional<MessageBuffers> messages = {};  ///< of workers that are processes and compute on cores
+  /// With `messages`: the early messages, by rank (Simulation::arrivals). Empty: a message arrives when it is needed.
+  std::vector<std::vector<MessageArrival>> arrivals = {};
 };
 
 }  // namespace trireme

@@ -150,11 +150,45 @@ void ReplicaMemory::write_gradient(const Op& op, size_t position) {
   check_internal(false, "each parameter shard of a layer is in a bucket");
 }
 
+int64_t ReplicaMemory::weight_bytes(const Bucket& it) const { return sizes_.all().is_narrow(it) ? compute_ : master_; }
+
+/// The other holders prefetch at about the same time. Between processes their slices then arrive here.
+void ReplicaMemory::prefetch(BucketId id) {
+  Own& own = of(id);
+  if (!sizes_.all().options().messages || !divides(own, OptimizerSharding::zero3) || own.arriving) return;
+  own.arriving =
+      allocate(tally_, MemoryCategory::activations, (bucket(id).elements - own.part) * weight_bytes(bucket(id)));
+}
+
 void ReplicaMemory::gather(BucketId id) {
   const Bucket& it = bucket(id);
   if (!divides(of(id), OptimizerSharding::zero3)) return;
-  of(id).gathered =
-      allocate(tally_, MemoryCategory::weights, it.elements * (sizes_.all().is_narrow(it) ? compute_ : master_));
+  prefetch(id);
+  of(id).gathered = allocate(tally_, MemoryCategory::weights, it.elements * weight_bytes(it));
+  of(id).arriving.reset();
+}
+
+/// Bytes of other holders' summands, where all holders sum the whole bucket. PowerSGD's factors are not counted.
+int64_t ReplicaMemory::sum_in_whole(const Bucket& it) const {
+  if (program().compression.kind == Compression::Kind::powersgd) return 0;
+  const int64_t element = program().compression.sends_bf16() ? kBfloat16Bytes : master_;
+  return sizes_.all().summands_of_all_reduce(it.elements, element, int(it.holders.size()));
+}
+
+/// The same where each holder sums its part, among the holders that divide the bucket and then among its copies.
+int64_t ReplicaMemory::sum_in_parts(const Bucket& it, const Own& own, bool last) const {
+  const int64_t element = program().compression.sends_bf16() ? kBfloat16Bytes : master_;
+  const int64_t divided = sizes_.all().summands(own.part * element, it.slices());
+  if (!last || it.copies() == 1) return divided;
+  return std::max(divided, sizes_.all().summands_of_all_reduce(own.part, element, it.copies()));
+}
+
+/// Sums follow each other, so that only one's summands are there. Beside the backward they stay until the next one.
+void ReplicaMemory::receive_summands(int64_t bytes) {
+  summands_.reset();
+  if (bytes == 0) return;
+  summands_ = allocate(tally_, MemoryCategory::buffers, bytes);
+  if (!sizes_.all().options().sums_beside) summands_.reset();
 }
 
 void ReplicaMemory::reduce(BucketId id, bool last) {
@@ -168,10 +202,12 @@ void ReplicaMemory::reduce(BucketId id, bool last) {
     if (!own.contributes) own.reduced = allocate(tally_, MemoryCategory::gradients, it.elements * gradient_bytes(it));
     if (own.alone) return;
     const bool copies = program().compression.kind == Compression::Kind::bf16;
+    receive_summands(sum_in_whole(it));
     tally_.pass(MemoryCategory::gradients, copies ? it.elements * kBfloat16Bytes : own.factors);
     return;
   }
   if (one_at_a_time_) travels_.clear();  // the sum before has ended
+  receive_summands(sum_in_parts(it, own, last));
   if (!own.contributes && !divides(own, OptimizerSharding::zero2) && !own.reduced)
     own.reduced = allocate(tally_, MemoryCategory::gradients, own.part * master_);
   Held travels;
@@ -197,6 +233,7 @@ void ReplicaMemory::reduce(BucketId id, bool last) {
 
 void ReplicaMemory::update(BucketId id) {
   if (id == travels_of_) travels_.clear();
+  summands_.reset();
   const Own& own = of(id);
   // the copy for the update, where the sum is in bfloat16
   if (program().private_replicas && stores_bf16(program(), bucket(id)) && !divides(own, OptimizerSharding::zero2)) {

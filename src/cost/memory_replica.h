@@ -20,6 +20,7 @@ class ReplicaMemory {
 
   /// The backward of a layer adds to a parameter's gradient.
   void write_gradient(const Op& op, size_t position);
+  void prefetch(BucketId bucket);
   void gather(BucketId bucket);
   void release(BucketId bucket) { of(bucket).gathered.reset(); }
   void reduce(BucketId bucket, bool last);
@@ -35,6 +36,7 @@ class ReplicaMemory {
     int64_t part = 0;     ///< elements of its slice
     int64_t factors = 0;  ///< bytes of PowerSGD's temporary tensors
     std::vector<Held> always;
+    Held arriving;  ///< other processes' slices of the weights, under zero3
     Held gathered;  ///< the whole weights, under zero3
     Held gradient;  ///< the whole gradient, under zero2 and zero3, from the first contribution to the reduction
     Held reduced;   ///< on a rank without a contribution, from the reduction to the update
@@ -45,6 +47,10 @@ class ReplicaMemory {
   Own& of(BucketId id) { return own_[size_t(id)]; }
   /// Bytes of an element of the worker's own summand.
   int64_t gradient_bytes(const Bucket& bucket) const;
+  int64_t weight_bytes(const Bucket& bucket) const;  ///< of an element that layers read
+  int64_t sum_in_whole(const Bucket& bucket) const;
+  int64_t sum_in_parts(const Bucket& bucket, const Own& own, bool last) const;
+  void receive_summands(int64_t bytes);
   bool divides(const Own& own, OptimizerSharding least) const {
     return !own.alone && program().optimizer_sharding >= least;
   }
@@ -63,6 +69,7 @@ class ReplicaMemory {
   /// What is reduced beside the backward, until the next reduction or its bucket's update.
   std::vector<Held> travels_;
   BucketId travels_of_ = -1;  ///< that bucket
+  Held summands_;             ///< of other processes, in the sum that runs
 };
 
 }  // namespace trireme

@@ -4,7 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
+#include <utility>
 
+#include "comm/formulas.h"
+#include "program/op_codes.h"
 #include "tensor/all_reduce_group.h"
 #include "tensor/transfers_to.h"
 #include "trireme/error.h"
@@ -136,6 +141,13 @@ int64_t RankSizes::share(OpId id, int micro_batch) {
 
 const LayerMemory& RankSizes::layer(OpId id, int micro_batch) { return all_.layer(id, share(id, micro_batch)); }
 
+int64_t ProgramSizes::summands_of_all_reduce(int64_t elements, int64_t element_bytes, int members) const {
+  if (!options_.messages) return 0;
+  const bool in_one_round = elements * element_bytes <= options_.messages->inline_bytes;
+  const int64_t part = in_one_round ? elements : chunk_elements(elements, members, 0);
+  return summands(part * element_bytes, members);
+}
+
 bool RankSizes::is_idle(OpId id, int micro_batch) {
   return share(id, micro_batch) == 0 && !all_.program().ops[size_t(id)].communicates;
 }
@@ -180,8 +192,12 @@ ArrivingValue RankSizes::find_arrival(RedistributionId id, bool adjoint, int64_t
   if (ends.from == ends.to) return {.kind = held ? ArrivingValue::Kind::same : ArrivingValue::Kind::nothing};
   const Box box = ends.to.box_of(rank_, shape);
   const int64_t bytes = elements_of(box) * all_.element_bytes(node);
-  if (!all_reduce_group(ends.from, ends.to, rank_).empty())
-    return {.kind = ArrivingValue::Kind::made, .bytes = bytes, .exchanges = true, .reduces = true};
+  if (const auto group = all_reduce_group(ends.from, ends.to, rank_); !group.empty())
+    return {.kind = ArrivingValue::Kind::made,
+            .bytes = bytes,
+            .exchanges = true,
+            .reduces = true,
+            .received = all_.summands_of_all_reduce(elements_of(box), all_.element_bytes(node), int(group.size()))};
 
   const Box local = held ? ends.from.box_of(rank_, shape) : Box{};
   const auto transfers = transfers_to(rank_, ends.from, ends.to, shape);
@@ -195,7 +211,40 @@ ArrivingValue RankSizes::find_arrival(RedistributionId id, bool adjoint, int64_t
     arrival.kind = ArrivingValue::Kind::same;
   const bool adds = any([](const TensorTransfer& t) { return t.add; });
   if (adds && all_.element_bytes(node) == kNarrowBytes) arrival.adding = bytes / kNarrowBytes * int64_t(sizeof(float));
+  if (all_.options().messages && arrival.kind == ArrivingValue::Kind::made && !is_part)
+    for (const TensorTransfer& transfer : transfers)
+      if (transfer.source != rank_) arrival.received += elements_of(transfer.box) * all_.element_bytes(node);
   return arrival;
+}
+
+int64_t RankSizes::posted() const {
+  const auto& messages = all_.options().messages;
+  if (!messages || messages->posted == 0) return 0;
+  std::map<int, int64_t> longest;  // by sender
+  const auto note = [&](int sender, int64_t bytes) {
+    if (sender == rank_ || bytes <= messages->inline_bytes || bytes > messages->posted_bytes) return;
+    longest[sender] = std::max(longest[sender], bytes);
+  };
+  const Program& program = all_.program();
+  std::set<std::pair<int, bool>> seen;
+  for (const Instruction& i : program.instructions(rank_)) {
+    const OpCodeDescription& description = description_of(i.code);
+    if (description.memory == MemoryEffect::gather_weights) {
+      const Bucket& bucket = program.buckets[size_t(i.index)];
+      const int64_t element = all_.is_narrow(bucket) ? all_.compute_bytes() : all_.master_bytes();
+      for (const int holder : bucket.run_of(rank_)) note(holder, bucket.slice_of(holder).size() * element);
+    }
+    if (description.memory != MemoryEffect::redistribute_value || !seen.insert({i.index, i.adjoint}).second) continue;
+    const Redistribution& redistribution = program.redistributions[size_t(i.index)];
+    const RedistributionEnds ends = ends_of(redistribution, program, i.adjoint);
+    if (!holds(ends.to) || ends.from == ends.to || !all_reduce_group(ends.from, ends.to, rank_).empty()) continue;
+    const NodeId node = program.values[size_t(redistribution.from)].node;
+    for (const TensorTransfer& t : transfers_to(rank_, ends.from, ends.to, all_.global_shape(node, all_.samples(0))))
+      note(t.source, elements_of(t.box) * all_.element_bytes(node));
+  }
+  int64_t bytes = 0;
+  for (const auto& [sender, most] : longest) bytes += messages->posted * most;
+  return bytes;
 }
 
 }  // namespace trireme

@@ -41,6 +41,11 @@ class ProgramSizes {
   };
   /// The time at which `rank` sends or receives (by `role`) the redistribution of `instruction` for `batch`.
   Moment moment_of(RedistributionRole role, const Instruction& instruction, int rank, int batch);
+  /// What a member of a sum receives from the others while it adds `part_bytes`; 0 for threads, which read each other's
+  /// memory.
+  int64_t summands(int64_t part_bytes, int members) const { return options_.messages ? part_bytes * (members - 1) : 0; }
+  /// The same for the sum of a whole tensor, of which each member adds a part.
+  int64_t summands_of_all_reduce(int64_t elements, int64_t element_bytes, int members) const;
   const std::vector<Place>& places(int parameter) const { return places_[size_t(parameter)]; }
 
  private:
@@ -71,6 +76,7 @@ struct ArrivingValue {
   int64_t adding = 0;      ///< bytes of the sum in float, while narrower summands arrive
   bool exchanges = false;  ///< the rank communicates with others
   bool reduces = false;    ///< in one collective, which all members leave at the same time
+  int64_t received = 0;    ///< between processes: bytes that come from others and are no part of the result
 };
 
 /// The sizes of one rank's shards.
@@ -91,6 +97,8 @@ class RankSizes {
   int64_t state_bytes(OpId op, int micro_batch) const;
   int64_t buffer_bytes(const Op& op) const;
   const ArrivingValue& arrival(RedistributionId redistribution, bool adjoint, int micro_batch);
+  /// Bytes of the receives that are begun before their messages are sent (comm/process/posted_receives.h).
+  int64_t posted() const;
 
  private:
   int64_t share(OpId op, int micro_batch);

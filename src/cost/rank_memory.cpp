@@ -15,7 +15,11 @@ RankMemory::RankMemory(ProgramSizes& all, int rank)
       buffers_(hold_buffers()),
       replicas_(sizes_, tally_),
       uses_(count_reads(program_, rank)),
-      loaded_(loaded_values(program_, rank)) {}
+      loaded_(loaded_values(program_, rank)) {
+  const auto& arrivals = all_.options().arrivals;
+  if (arrivals.empty()) return;
+  for (const MessageArrival& arrival : arrivals[size_t(rank)]) arrivals_.emplace(arrival.position, arrival);
+}
 
 // -- before the first step
 
@@ -24,6 +28,7 @@ std::vector<Held> RankMemory::hold_buffers() {
   if (all_.options().library_memory > 0)
     held.push_back(allocate(tally_, MemoryCategory::buffers, all_.options().library_memory));
   if (all_.options().copies_ahead) held.push_back(allocate(tally_, MemoryCategory::buffers, copied_ahead()));
+  if (const int64_t posted = sizes_.posted(); posted > 0) held.push_back(activations(posted));
   const bool averages = program_.training && all_.options().optimizer.ema > 0;
   for (const Op& op : program_.ops) {
     if (!op.has_buffers || !is_here(op)) continue;
@@ -94,6 +99,7 @@ void RankMemory::begin(std::span<const Execution> together, Demand&) {
     if (step_ >= 0) end_step();
     begin_batch(++step_);
   }
+  note_arrivals(e.index);
   const Instruction& i = program_.instructions(e.rank)[size_t(e.index)];
   const int batch = e.step - i.lag;
   BatchInFlight& entry = in_flight_[size_t(batch - in_flight_.front().number)];
@@ -112,6 +118,7 @@ void RankMemory::apply(const Instruction& i, MicroBatch* batch) {
     case MemoryEffect::free_activations: return backward(i, *batch);
     case MemoryEffect::free_deferred: return backward_weight(i.index, *batch);
     case MemoryEffect::redistribute_value: return redistribute(i, *batch);
+    case MemoryEffect::prefetch_weights: return replicas_.prefetch(i.index);
     case MemoryEffect::gather_weights: return replicas_.gather(i.index);
     case MemoryEffect::release_weights: return replicas_.release(i.index);
     case MemoryEffect::sum_gradients: return replicas_.reduce(i.index, i.last);
@@ -295,7 +302,9 @@ void RankMemory::redistribute(const Instruction& i, MicroBatch& batch) {
   if (arrival.kind == ArrivingValue::Kind::same) result = local;
   if (arrival.kind == ArrivingValue::Kind::made) {
     const Held sum = arrival.adding > 0 ? activations(arrival.adding) : nullptr;
-    result = activations(arrival.bytes);
+    Held message = std::exchange(batch.arrived[{i.index, i.adjoint}], nullptr);
+    if (!message && arrival.received > 0) message = received_parts(arrival);
+    result = message && arrival.received == 0 ? message : activations(arrival.bytes);
   }
   const RedistributionRole role = description_of(i.code).role;
   if (role == RedistributionRole::send) sent_ = local;
@@ -305,6 +314,20 @@ void RankMemory::redistribute(const Instruction& i, MicroBatch& batch) {
   if (!result) return;
   if (i.adjoint) add_gradient(redistribution.from, result, batch);
   else batch.values[redistribution.to] = std::move(result);
+}
+
+/// Counts the messages that arrive before this instruction of the list.
+void RankMemory::note_arrivals(int position) {
+  const auto [first, last] = arrivals_.equal_range(position);
+  for (auto it = first; it != last; ++it) {
+    const MessageArrival& a = it->second;
+    const int index = step_ - a.lag - in_flight_.front().number;
+    if (index < 0 || index >= int(in_flight_.size())) continue;  // there was no such batch
+    const ArrivingValue& arrival = sizes_.arrival(a.redistribution, a.adjoint, a.micro_batch);
+    if (arrival.kind != ArrivingValue::Kind::made) continue;
+    MicroBatch& part = in_flight_[size_t(index)].micro_batches[size_t(a.micro_batch)];
+    part.arrived[{a.redistribution, a.adjoint}] = activations(arrival.received > 0 ? arrival.received : arrival.bytes);
+  }
 }
 
 /// Retains a sent message until its receivers have received it.

@@ -34,7 +34,8 @@ class RankMemory final : public EngineCosts {
     std::unordered_map<ValueId, Held> values, gradients;
     std::vector<int> uses_left;  // by value
     std::unordered_map<OpId, std::optional<Call>> calls;
-    std::map<OpId, Held> states;  // before the forward, for recomputation
+    std::map<OpId, Held> states;                                // before the forward, for recomputation
+    std::map<std::pair<RedistributionId, bool>, Held> arrived;  // messages that are not received yet
   };
   /// A tensor that another stage reads or may not have read yet.
   struct Message {
@@ -74,9 +75,14 @@ class RankMemory final : public EngineCosts {
   void redistribute(const Instruction& instruction, MicroBatch& batch);
   void note_message(const Instruction& instruction, int batch);
   void note_progress(const Instruction& instruction, int batch);
-  Receivers receivers() const { return all_.options().receivers; }
+  void note_arrivals(int position);
+  /// Between processes a message lies in the receiver's memory, if it is early.
+  Receivers receivers() const { return all_.options().messages ? Receivers::at_once : all_.options().receivers; }
   void use_up(ValueId value, MicroBatch& batch);
   void add_gradient(ValueId value, const Held& gradient, MicroBatch& batch);
+  Held received_parts(const ArrivingValue& arrival) {
+    return allocate(tally_, arrival.reduces ? MemoryCategory::buffers : MemoryCategory::activations, arrival.received);
+  }
   Held activations(int64_t bytes) { return allocate(tally_, MemoryCategory::activations, bytes); }
 
   ProgramSizes& all_;
@@ -87,6 +93,7 @@ class RankMemory final : public EngineCosts {
   ReplicaMemory replicas_;
   const std::vector<std::vector<int>> uses_;          // by micro-batch, by value
   const std::map<int, std::vector<ValueId>> loaded_;  // by stage
+  std::multimap<int, MessageArrival> arrivals_;       // by position in the list
   int step_ = -1;                                     // the step that is being executed
   std::map<std::pair<NodeId, int>, Held> states_;     // by node and micro-batch
   std::deque<BatchInFlight> in_flight_;

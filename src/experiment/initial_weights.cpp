@@ -62,9 +62,9 @@ fs::path weights_file(const fs::path& path) {
   fail_user({.where = path.string(),
              .what = fmt::format("no {}", kWeightsFile),
              .why = rows.empty() ? "the folder is not a run's, or the run saved no weights"
-                                 : "it is a comparison's folder, each row has its own",
+                                 : "it has folders of several runs, each with weights of its own",
              .next = rows.empty() ? "name a file of weights"
-                                  : fmt::format("name a row's folder: {}", list_names(rows, kFoldersShown))});
+                                  : fmt::format("name one of these folders: {}", list_names(rows, kFoldersShown))});
 }
 
 }  // namespace trireme

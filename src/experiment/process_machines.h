@@ -1,8 +1,10 @@
 // The machines on which the processes of a run are, and what connects them.
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "comm/message_buffers.h"
 #include "profile/measure_links.h"
 #include "trireme/cluster.h"
 
@@ -16,6 +18,7 @@ struct ProcessMachines {
   Link within = {}, network = {};
   TransferWork work_within = {}, work_between = {};  ///< of their messages; 0: as above
   RedistributionWork redistributions = {};           ///< between all processes; empty: not measured
+  std::optional<MessageBuffers> buffers = {};        ///< of the processes' messages
 };
 
 }  // namespace trireme

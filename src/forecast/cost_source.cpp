@@ -118,6 +118,7 @@ CostSource measured_source(const RunSpec& experiment, const Model& model, const 
   source.cluster.nodes.front().price_per_hour = experiment.price_per_hour;
   source.cluster.price = {.currency = experiment.currency, .date = "", .source = experiment.price_note};
   if (machines) connect_machines(*machines, /*processes=*/true, source);
+  if (machines && experiment.device == c10::DeviceType::CPU) source.messages = machines->buffers;
   if (experiment.links)
     emulate_links(experiment.links->at_first.bandwidth, experiment.links->at_first.latency, places, source);
   return source;

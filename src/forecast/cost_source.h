@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "comm/message_buffers.h"
 #include "cost/layer_costs.h"
 #include "cost/links.h"
 #include "experiment/run_spec.h"
@@ -22,9 +24,10 @@ struct CostSource {
   Cluster cluster;
   std::shared_ptr<const LayerCosts> layers;
   std::shared_ptr<const Links> links;
-  bool shares_memory = true;   ///< true: workers are threads with one copy of the weights
-  int64_t library_memory = 0;  ///< MemoryOptions::library_memory
-  double loading = 0;          ///< seconds per sample that a worker spends on loading or copying
+  bool shares_memory = true;                    ///< true: workers are threads with one copy of the weights
+  int64_t library_memory = 0;                   ///< MemoryOptions::library_memory
+  std::optional<MessageBuffers> messages = {};  ///< MemoryOptions::messages
+  double loading = 0;                           ///< seconds per sample that a worker spends on loading or copying
   /// By device: factor by which computing takes longer than `layers` say; empty: 1. For planners, the cluster's speeds
   /// must be reduced too.
   std::vector<double> slowness = {};

@@ -87,18 +87,24 @@ std::string beside_tensors(const DeviceKind& kind, const MemoryUse& use) {
   return text;
 }
 
+MemoryOptions memory_options(const RunSpec& experiment, const Model& model, const Plan& plan, const CostSource& source,
+                             const Simulation& simulation) {
+  return {.batch = experiment.batch,
+          .precision = experiment.precision,
+          .optimizer = experiment.optimizer,
+          .input_types = input_types(experiment, model),
+          .library_memory = source.library_memory,
+          .sums_beside = source.cluster.overlap != Overlap::nothing,
+          .copies_ahead = !devices_to_copy_to(experiment, plan).empty(),
+          .messages = source.messages,
+          .arrivals = simulation.arrivals};
+}
+
 /// Fills in the memory. If devices have too little, sets the row's status and names the one that needs the greatest
 /// share of its memory.
-void fill_memory(const RunSpec& experiment, const Model& model, const Plan& plan, const Program& program,
+void fill_memory(const MemoryOptions& options, const Model& model, const Plan& plan, const Program& program,
                  const CostSource& source, const std::vector<int>& ranks, const AgreementMemory& agreement,
                  ProgramPrediction& prediction) {
-  const MemoryOptions options{.batch = experiment.batch,
-                              .precision = experiment.precision,
-                              .optimizer = experiment.optimizer,
-                              .input_types = input_types(experiment, model),
-                              .library_memory = source.library_memory,
-                              .sums_beside = source.cluster.overlap != Overlap::nothing,
-                              .copies_ahead = !devices_to_copy_to(experiment, plan).empty()};
   RunResult& row = prediction.row;
   row.memory = predict_memory(program, model, *source.layers, options, ranks);
   add(agreement, row.memory.front());
@@ -162,9 +168,11 @@ ProgramPrediction predict_program(const RunSpec& experiment, const Model& model,
   if (many) cost_options.representatives = representatives(program, source.cluster, experiment.batch);
   InstructionCosts costs(program, model, source.cluster, *source.layers, *source.links, cost_options);
   const bool long_list = many && program.greatest_lag == 0;
-  const Simulation simulation = simulate(
-      program, model, costs, *source.links,
-      {.steps = long_list ? 1 : options.steps, .timeline = options.timeline, .ranks = cost_options.representatives});
+  const Simulation simulation = simulate(program, model, costs, *source.links,
+                                         {.steps = long_list ? 1 : options.steps,
+                                          .timeline = options.timeline,
+                                          .arrivals = options.memory && source.messages.has_value(),
+                                          .ranks = cost_options.representatives});
   fill_row(simulation, experiment, options, row);
   if (options.epoch_samples)
     if (const auto price = price_of(source.cluster, *row.epoch_seconds)) row.price_per_epoch = price->amount;
@@ -174,7 +182,9 @@ ProgramPrediction predict_program(const RunSpec& experiment, const Model& model,
     ranks.resize(size_t(plan.devices));
     std::iota(ranks.begin(), ranks.end(), 0);
   }
-  if (options.memory) fill_memory(experiment, model, plan, program, source, ranks, options.agreement, prediction);
+  if (options.memory)
+    fill_memory(memory_options(experiment, model, plan, source, simulation), model, plan, program, source, ranks,
+                options.agreement, prediction);
   if (options.drawing && (plan.stages.size() > 1 || plan.micro_batches > 1))
     row.schedule = std::make_shared<const nlohmann::json>(short_drawing(program, model));
   return prediction;

@@ -106,6 +106,7 @@ constexpr std::array kDescriptions{
                       .event = EventKind::gather,
                       .lane = Lane::exchange,
                       .weights = WeightUse::give_slice,
+                      .memory = MemoryEffect::prefetch_weights,
                       .rendezvous = post_slice_to_holders},
     OpCodeDescription{.code = OpCode::gather_weights,
                       .name = "gather weights",

@@ -98,6 +98,7 @@ enum class MemoryEffect {
   free_activations,     ///< allocates gradients; releases what forward has retained
   free_deferred,        ///< releases what the first part of a split backward has retained
   redistribute_value,
+  prefetch_weights,
   gather_weights,
   release_weights,
   sum_gradients,

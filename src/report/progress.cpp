@@ -127,13 +127,13 @@ void Progress::end(const std::string& name, const RunResult& result) {
   MutexLock lock(mutex_);
   std::erase_if(running_, [&](const Bar& b) { return b.name == name; });
   std::string line = finished_line(name, name_columns_, result);
-  if (options_.terminal) redraw(cut_to(line, columns() - 1), true);
+  if (options_.terminal) redraw(wrap_lines(line, columns() - 1), true);
   else options_.write(line + "\n");
 }
 
 void Progress::say(std::string_view line) {
   MutexLock lock(mutex_);
-  if (options_.terminal) redraw(cut_to(line, columns() - 1), true);
+  if (options_.terminal) redraw(wrap_lines(line, columns() - 1), true);
   else options_.write(std::string(line) + "\n");
 }
 

@@ -53,7 +53,7 @@ class Progress {
   void tick();
   void end_phase();
 
-  /// Writes a line of text above the bars ("downloading ...").
+  /// Writes a line of text above the bars ("downloading ..."). A terminal that is narrower gets several lines.
   void say(std::string_view line);
 
  private:

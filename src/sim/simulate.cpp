@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "program/check.h"
 #include "program/engine.h"
@@ -24,6 +25,8 @@ class SimulationCosts final : public EngineCosts {
         costs_(costs),
         links_(links),
         timeline_(options.timeline),
+        arrivals_(options.arrivals ? program.list_of_rank.size() : 0),
+        begun_(program.list_of_rank.size()),
         batches_(options.steps + program.greatest_lag),
         first_step_(program.greatest_lag),
         seconds_(program.list_of_rank.size()) {}
@@ -41,12 +44,15 @@ class SimulationCosts final : public EngineCosts {
   bool is_steady(int step) const { return step > first_step_ || batches_ == 1; }
   void account(const Execution& e, double now);
   void record(const Execution& e, double now);
+  void note_arrivals(const Execution& e);
 
   const Program& program_;
   const Model& model_;
   ProgramCosts& costs_;
   const Links& links_;
   const bool timeline_;
+  std::vector<std::vector<MessageArrival>> arrivals_;  // by rank; empty: not recorded
+  std::vector<std::pair<int, int>> begun_;             // by rank: step and position of the newest instruction
   const int batches_, first_step_;
   std::vector<SimulatedWorker> seconds_;  // by rank, of the steady steps
   std::vector<Event> events_;
@@ -54,6 +60,8 @@ class SimulationCosts final : public EngineCosts {
 
 /// Members of a segment with communication each add their own compute demand. Members of a collective share one demand.
 void SimulationCosts::begin(std::span<const Execution> together, Demand& demand) {
+  for (const Execution& e : together)
+    if (e.lane == Lane::main) begun_[size_t(e.rank)] = {e.step, e.index};
   const bool own_work = description_of(at(together.front()).code).resource == Resource::device;
   for (const Execution& e : together) {
     const Demand& own = costs_.of(e.rank, at(e)).demand;
@@ -71,6 +79,30 @@ void SimulationCosts::begin(std::span<const Execution> together, Demand& demand)
 void SimulationCosts::end(const Execution& e, double now) {
   if (timeline_ && e.step == batches_ - 1) record(e, now);
   if (is_steady(e.step) && e.step < batches_) account(e, now);
+  if (!arrivals_.empty() && e.step == batches_ - 1 && description_of(at(e).code).role == RedistributionRole::send)
+    note_arrivals(e);
+}
+
+/// A message of several senders is there when the first part of it is.
+void SimulationCosts::note_arrivals(const Execution& e) {
+  const Instruction& i = at(e);
+  const ListSites& sites = program_.sites[size_t(program_.list_of_rank[size_t(e.rank)])];
+  const Role role = role_of(program_, e.rank, sites.sites[size_t(sites.of[size_t(e.index)])]);
+  if (role.part != Part::post) return;
+  for (const int receiver : program_.channels[size_t(role.channel)].receivers) {
+    std::vector<MessageArrival>& known = arrivals_[size_t(receiver)];
+    if (std::any_of(known.begin(), known.end(), [&](const MessageArrival& a) {
+          return a.redistribution == i.index && a.adjoint == i.adjoint && a.micro_batch == i.micro_batch;
+        }))
+      continue;
+    auto [step, position] = begun_[size_t(receiver)];
+    if (++position == int(program_.instructions(receiver).size())) {
+      ++step;
+      position = 0;
+    }
+    const int lag = step - (e.step - i.lag);
+    known.push_back({i.index, i.adjoint, i.micro_batch, std::max(lag, 0), lag < 0 ? 0 : position});
+  }
 }
 
 void SimulationCosts::account(const Execution& e, double now) {
@@ -127,6 +159,7 @@ Simulation SimulationCosts::result(EngineEnd end, const std::vector<int>& ranks)
     event.begin -= begin;
     event.end -= begin;
   }
+  result.arrivals = std::move(arrivals_);
   result.timeline = {last, int(program_.list_of_rank.size()), std::move(events_)};
   return result;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cost/instruction_costs.h"
+#include "cost/memory_options.h"
 #include "program/program.h"
 #include "runtime/timeline.h"
 
@@ -16,6 +17,7 @@ struct SimulationOptions {
   int steps =
       3;  ///< steps simulated; the first fills the pipeline and is excluded from step_seconds if there are others
   bool timeline = false;  ///< record a timeline of the last step
+  bool arrivals = false;  ///< record when messages arrive in the last step
   /// Ranks to simulate, ascending. Each represents the ranks that do the same at the same time (see representatives).
   /// Empty: all.
   std::vector<int> ranks = {};
@@ -35,7 +37,8 @@ struct Simulation {
   std::vector<int> ranks;   ///< the simulated ranks
   std::vector<SimulatedWorker> workers;  ///< in the order of `ranks`
   Timeline timeline;
-  int64_t executed = 0;  ///< number of executed instructions
+  std::vector<std::vector<MessageArrival>> arrivals;  ///< by rank
+  int64_t executed = 0;                               ///< number of executed instructions
 };
 
 /// `costs` must be of the same program, and `links` those of `costs`. The program must have passed the checker.

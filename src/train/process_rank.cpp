@@ -141,6 +141,7 @@ ProcessMachines ProcessRank::measure_machines() {
   measured.network = {.bandwidth = between.bandwidth, .latency = between.latency};
   measured.work_between = between.work;
   measured.redistributions = measure_redistributions(*world_);
+  measured.buffers = message_buffers(*world_);
   return measured;
 }
 

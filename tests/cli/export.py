@@ -50,7 +50,7 @@ class Weights(CliTest):
         self.trireme("compare", "e.toml", "--out", "o")
         for row in ("single", "data-x2"):
             self.assertTrue(os.path.exists(self.path("o", row, "weights.safetensors")), row)
-        self.refused("export", "o", says=["a comparison's folder", "\"data-x2\", \"single\""], data=False)
+        self.refused("export", "o", says=["folders of several runs", "\"data-x2\", \"single\""], data=False)
         self.trireme("compare", "e.toml", "--steps", "2", "--set", "save_weights=false", "--out", "p")
         self.assertFalse(os.path.exists(self.path("p", "single", "weights.safetensors")))
 

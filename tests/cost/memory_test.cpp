@@ -6,9 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <sstream>
+#include <thread>
 
+#include "comm/backends.h"
+#include "comm/message_buffers.h"
 #include "plan/named.h"
 #include "probed_costs.h"
 #include "program/compile.h"
@@ -35,6 +39,7 @@ struct Case {
 
 Model model_of(const std::string& name) {
   if (name == "mlp") return make_model({name, {64}, kClasses, {{"hidden", 256}, {"depth", 4}}});
+  if (name == "wide-mlp") return make_model({"mlp", {256}, kClasses, {{"hidden", 512}, {"depth", 4}}});
   if (name == "mnist-convnet") return make_model({name, {1, 28, 28}, kClasses, {}});
   if (name == "resnet") return make_model({"cifar-resnet18", {3, 16, 16}, kClasses, {{"width", 16}}});
   if (name == "unet")
@@ -120,6 +125,37 @@ std::vector<MemoryUse> measured(const Case& c, const Compiled& it) {
   return uses;
 }
 
+/// The same for ranks that talk as processes do. `late`: seconds by which the last rank begins each step later.
+std::vector<MemoryUse> measured_between_processes(const Case& c, const Compiled& it, double late = 0) {
+  install_memory_accounting();
+  for (int rank = 0; rank < it.plan.devices; ++rank) reset_memory_peak(rank);
+  std::vector<MemoryUse> uses(size_t(it.plan.devices));
+  const auto connect = [](const WorldOptions& options) {
+    WorldOptions own = options;
+    own.device = options.rank;
+    return gloo_communicator(own);
+  };
+  const auto body = [&](Communicator& world) {
+    const int rank = world.rank();
+    const DeviceScope device(rank);
+    std::vector<int> all(size_t(world.size()));
+    std::iota(all.begin(), all.end(), 0);
+    Worker worker(rank, it.model, &it.program, nullptr, c.precision, world.group(all),
+                  {.seed = 1, .optimizer = c.optimizer});
+    for (int step = 0; step < it.program.greatest_lag + 3; ++step) {
+      world.barrier();
+      if (rank == world.size() - 1) std::this_thread::sleep_for(std::chrono::duration<double>(late));
+      worker.train({.step = step, .batch = batch_for(it.model, c.batch), .learning_rate = 0.01});
+    }
+    worker.drain();
+    worker.settle();
+    uses[size_t(rank)] = memory_use(rank);
+    world.barrier();
+  };
+  test_support::run_gloo_ranks(it.plan.devices, body, 60, connect);
+  return uses;
+}
+
 std::vector<MemoryUse> predicted(const Case& c, const Compiled& it, const LayerCosts& layers, Receivers receivers) {
   std::vector<int> ranks(size_t(it.plan.devices));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -130,6 +166,20 @@ std::vector<MemoryUse> predicted(const Case& c, const Compiled& it, const LayerC
                          .optimizer = c.optimizer,
                          .input_types = {data, at::kLong},
                          .receivers = receivers},
+                        ranks);
+}
+
+std::vector<MemoryUse> predicted_between_processes(const Case& c, const Compiled& it, const LayerCosts& layers,
+                                                   std::vector<std::vector<MessageArrival>> arrivals = {}) {
+  std::vector<int> ranks(size_t(it.plan.devices));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return predict_memory(it.program, it.model, layers,
+                        {.batch = c.batch,
+                         .optimizer = c.optimizer,
+                         .input_types = {at::kFloat, at::kLong},
+                         .sums_beside = true,
+                         .messages = MessageBuffers{.inline_bytes = 16 << 10, .posted = 2, .posted_bytes = 4 << 20},
+                         .arrivals = std::move(arrivals)},
                         ranks);
 }
 
@@ -274,6 +324,50 @@ TEST(MemoryPrediction, Hybrids) {
     for (const char* strategy : {"data=2,tensor=2", "data=2,pipeline=2,micro_batches=4,schedule=1f1b"})
       expect_predicted({model, strategy, 16, Precision::fp32, momentum()});
   expect_predicted({"mlp", "tensor=2,pipeline=2,micro_batches=3"});
+}
+
+/// Summands that a rank receives before it adds them, receives that are begun ahead, and slices of weights that arrive.
+TEST(MemoryPrediction, BetweenProcesses) {
+  if (!gloo_available()) GTEST_SKIP() << "this build has no gloo";
+  for (const char* strategy :
+       {"data=2", "data=4", "data=2,sharding=zero1", "data=2,sharding=zero2", "data=2,sharding=zero3",
+        "data=4,sharding=zero3", "tensor=2", "data=4,sharding=zero3,sharding_group=2", "pipeline=2,micro_batches=1"}) {
+    SCOPED_TRACE(strategy);
+    const Case c{"wide-mlp", strategy, 16, Precision::fp32, momentum(), 0, true, 1 << 20};
+    const Compiled it = compiled(c);
+    const test_support::ProbedMemory layers(it.model, {});
+    const auto expected = predicted_between_processes(c, it, layers);
+    const auto actual = measured_between_processes(c, it);
+    for (size_t rank = 0; rank < actual.size(); ++rank) {
+      SCOPED_TRACE(fmt::format("rank {}: measured {}; predicted {}", rank, parts(actual[rank]), parts(expected[rank])));
+      const double peak = double(actual[rank].peak);
+      const int64_t summands = expected[rank].at_peak[size_t(MemoryCategory::buffers)];
+      // a holder that is a gather ahead has sent the slice of one more bucket
+      const int64_t ahead = it.program.optimizer_sharding == OptimizerSharding::zero3 ? c.bucket_bytes : 0;
+      EXPECT_GE(double(expected[rank].peak + ahead), (1 - kTolerance) * peak);
+      // the sum that is assumed to run at the peak may have ended before
+      EXPECT_LE(double(expected[rank].peak - summands), (1 + kTolerance) * peak);
+    }
+  }
+}
+
+/// The last stage begins when the first stage waits for its gradients.
+TEST(MemoryPrediction, MessagesThatWaitForTheirReceiver) {
+  if (!gloo_available()) GTEST_SKIP() << "this build has no gloo";
+  const Case c{"wide-mlp", "pipeline=2,micro_batches=4,schedule=1f1b", 1024, Precision::fp32, momentum(), 0, true};
+  const Compiled it = compiled(c);
+  const test_support::ProbedMemory layers(it.model, {});
+  std::vector<std::vector<MessageArrival>> arrivals(2);
+  for (const Instruction& i : it.program.instructions(1))
+    if (description_of(i.code).role == RedistributionRole::receive && i.micro_batch < 2)
+      arrivals[1].push_back({.redistribution = i.index, .adjoint = i.adjoint, .micro_batch = i.micro_batch});
+  ASSERT_EQ(arrivals[1].size(), 2);
+  const MemoryUse prompt = predicted_between_processes(c, it, layers)[1],
+                  late = predicted_between_processes(c, it, layers, arrivals)[1],
+                  actual = measured_between_processes(c, it, 0.3)[1];
+  SCOPED_TRACE(fmt::format("measured {}; predicted {}", parts(actual), parts(late)));
+  EXPECT_EQ(late.peak, prompt.peak + (512 << 10));  // one message
+  EXPECT_NEAR(double(late.peak), double(actual.peak), kTolerance * double(actual.peak));
 }
 
 /// Predicting one rank alone gives the same as predicting all ranks, which treats equal ranks together.

@@ -78,6 +78,19 @@ TEST(Progress, KeepsFinishedStrategiesAboveRunningOnes) {
   EXPECT_LT(finished, running);
 }
 
+TEST(Progress, LongLinesAreNotCut) {
+  Screen screen;
+  Progress progress(screen.options(true, 30));
+  progress.say("predictions: whole steps take 1.12 times as long as their layers");
+  EXPECT_TRUE(screen.text.ends_with("\x1b[Jpredictions: whole steps\n  take 1.12 times as long as\n  their layers\n"))
+      << screen.text;
+  RunResult result = test_support::sample_result().rows[1];
+  result.status = RunStatus::failed;
+  result.reason = "diverged after 12 steps; lower the learning rate";
+  progress.end("data", result);
+  EXPECT_TRUE(screen.text.ends_with("\n  lower the learning rate\n")) << screen.text;
+}
+
 TEST(Progress, EndsWithTheMetricsOfTheTask) {
   Screen screen;
   Progress progress(screen.options(false));

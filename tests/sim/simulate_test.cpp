@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
+#include <tuple>
 
 #include "cost/cluster_links.h"
 #include "cost/datasheet_costs.h"
@@ -333,6 +335,51 @@ TEST(Simulate, ChargesCoresForExchangesOfSplitLayers) {
       ASSERT_EQ(demand.shares.size(), 1u);
       EXPECT_NEAR(demand.shares[0].amount, 4 * SplitLstm::kState / 1e6, 1e-12);
     }
+}
+
+/// Oracle: the timeline of the same simulation.
+TEST(Simulate, NotesWhenMessagesArrive) {
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> seconds(0.1, 1);
+  int early = 0;
+  for (const char* strategy : {"pipeline=3,micro_batches=4", "pipeline=3,micro_batches=5,schedule=1f1b"}) {
+    SCOPED_TRACE(strategy);
+    const Compiled c = compiled(strategy, 3, 20);
+    MadeUpCosts costs([&](int, const Instruction&) { return seconds(random); });
+    const Simulation simulation =
+        simulate(c.program, c.model, costs, FreeLinks(), {.timeline = true, .arrivals = true});
+    const auto event_of = [&](int rank, const Instruction& i) {
+      const std::string name = c.program.describe(i, c.model);
+      for (const Event& event : simulation.timeline.events)
+        if (event.rank == rank && event.name == name && event.micro_batch == i.micro_batch) return event;
+      return Event{};
+    };
+    for (int sender = 0; sender < 3; ++sender)
+      for (const Instruction& sent : c.program.instructions(sender)) {
+        if (description_of(sent.code).role != RedistributionRole::send) continue;
+        const double end = event_of(sender, sent).end;
+        const int receiver = sent.adjoint ? sender - 1 : sender + 1;
+        const auto& list = c.program.instructions(receiver);
+        int position = 0, needed = 0;
+        for (int p = 0; p < int(list.size()); ++p) {
+          if (event_of(receiver, list[size_t(p)]).begin < end - 1e-9) position = p + 1;
+          if (description_of(list[size_t(p)].code).role == RedistributionRole::receive &&
+              std::tie(list[size_t(p)].index, list[size_t(p)].adjoint, list[size_t(p)].micro_batch) ==
+                  std::tie(sent.index, sent.adjoint, sent.micro_batch))
+            needed = p;
+        }
+        const auto& arrivals = simulation.arrivals[size_t(receiver)];
+        const auto found = std::find_if(arrivals.begin(), arrivals.end(), [&](const MessageArrival& a) {
+          return std::tie(a.redistribution, a.adjoint, a.micro_batch) ==
+                 std::tie(sent.index, sent.adjoint, sent.micro_batch);
+        });
+        ASSERT_NE(found, arrivals.end());
+        EXPECT_EQ(found->lag, 0);
+        EXPECT_EQ(found->position, position) << "from " << sender << ", micro-batch " << sent.micro_batch;
+        early += position < needed;
+      }
+  }
+  EXPECT_GT(early, 0);
 }
 
 TEST(Simulate, TimelinesAreInOrder) {

@@ -220,7 +220,7 @@ TEST_F(InitialValues, FoldersWithoutWeights) {
                [&] { weights_file(folder_); });
   fs::create_directory(folder_ / "data-x2");
   write_safetensors(folder_ / "data-x2" / kWeightsFile, {{"w", at::ones({1})}});
-  expect_error(Blame::user, {"a comparison's folder", "name a row's folder: \"data-x2\""},
+  expect_error(Blame::user, {"folders of several runs", "name one of these folders: \"data-x2\""},
                [&] { weights_file(folder_); });
   EXPECT_EQ(weights_file(folder_ / "data-x2"), folder_ / "data-x2" / kWeightsFile);
   EXPECT_EQ(weights_file("some.pt"), "some.pt");

@@ -10,7 +10,6 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kPosted = 2;    // a sender that is one message ahead need not wait
 constexpr size_t kRecent = 256;  // messages by whose sizes the next ones are expected
 
 }  // namespace
@@ -30,7 +29,7 @@ std::optional<PostedSizes::Receive> PostedSizes::use(int64_t bytes) {
 }
 
 std::optional<PostedSizes::Receive> PostedSizes::post() {
-  if (recent_.empty() || posted_.size() == kPosted) return std::nullopt;
+  if (recent_.empty() || posted_.size() == size_t(kPostedReceives)) return std::nullopt;
   posted_.push_back({count_++, *std::max_element(recent_.begin(), recent_.end())});
   return posted_.back();
 }
@@ -54,7 +53,7 @@ void PostedReceives::post(bool has_room, const Begin& begin) {
     received.bytes = at::empty({next->bytes}, at::kByte);
     received.transfer = begin(received.bytes, next->number);
   }
-  while (posted_.size() > kPosted) posted_.pop_front();  // those that were replaced
+  while (posted_.size() > size_t(kPostedReceives)) posted_.pop_front();  // those that were replaced
 }
 
 }  // namespace trireme

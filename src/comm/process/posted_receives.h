@@ -18,6 +18,7 @@
 
 namespace trireme {
 
+constexpr int kPostedReceives = 2;  ///< from each rank: a sender that is one message ahead need not wait
 constexpr int64_t kPostedBytes = int64_t{4} << 20;  ///< longer payloads take much longer to send than to wait for
 
 /// The posted receives of messages from one rank to another, as both know them. Not thread-safe.

@@ -353,6 +353,12 @@ std::unique_ptr<Communicator> ProcessCommunicator::group(std::span<const int> ra
   return std::make_unique<ProcessCommunicator>(world_, std::move(world_ranks), mine, id, tally());
 }
 
+std::optional<MessageBuffers> message_buffers(const Communicator& world) {
+  const auto* const between_processes = dynamic_cast<const ProcessCommunicator*>(&world);
+  if (!between_processes) return std::nullopt;
+  return between_processes->buffers();
+}
+
 void check_rank(const WorldOptions& options, const char* backend) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size)
     fail_user({.where = fmt::format("backend {}", backend),

@@ -43,6 +43,7 @@ class ProcessCommunicator final : public GroupMember {
   void require_all_there(const std::string& doing) override { world_->require_there(world_ranks_, doing); }
   bool moves_beside_computing() const override { return size() > 1; }
   FlightRecorder* recorder() override { return &world_->recorder(); }
+  MessageBuffers buffers() const { return world_->buffers(); }
 
  private:
   /// A collective in progress.

@@ -311,6 +311,15 @@ void ProcessWorld::post_receives(int from) {
   });
 }
 
+MessageBuffers ProcessWorld::buffers() const {
+  MessageBuffers buffers{.inline_bytes = kInlineBytes};
+  if (transport_->waits_for_receivers()) {
+    buffers.posted = kPostedReceives;
+    buffers.posted_bytes = kPostedBytes;
+  }
+  return buffers;
+}
+
 bool ProcessWorld::has_room(int64_t bytes) const {
   MutexLock lock(mutex_);
   return unclaimed_bytes_ + bytes <= kUnclaimedBytes;

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "comm/message_buffers.h"
 #include "comm/process/abort_keeper.h"
 #include "comm/process/frame.h"
 #include "comm/process/life_signs.h"
@@ -82,6 +83,8 @@ class ProcessWorld {
   /// Declares that a thread other than the rank's main thread calls this group's collectives. So one of the two threads
   /// may continue while the other waits.
   void work_beside(int64_t group);
+
+  MessageBuffers buffers() const;
 
  private:
   using Clock = std::chrono::steady_clock;
