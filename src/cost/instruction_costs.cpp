@@ -182,6 +182,20 @@ Demand InstructionCosts::gather(int rank, double bytes, const Bucket& bucket) co
                 links_.work_beside(RedistributionKind::all_gather, bytes, run)));
 }
 
+/// This rank's part of a gather that each rank starts by itself.
+Demand InstructionCosts::gather_alone(int rank, double bytes, const Bucket& bucket) const {
+  const std::vector<int> run = bucket.run_of(rank);
+  const auto place = size_t(std::find(run.begin(), run.end(), rank) - run.begin());
+  const int cores = links_.cores_of(rank), own[] = {rank};
+  Demand demand = links_.collective(RedistributionKind::all_gather, bytes, run, alike(run, users_of(bucket)));
+  if (cores >= 0 && !demand.shares.empty() && demand.shares.front().pool == cores)
+    demand.shares = {demand.shares.at(place)};
+  else demand.shares = links_.giving(bytes, run, rank, alike(own, users_of(bucket))).shares;
+  const std::vector<Share> work = links_.work_beside(RedistributionKind::all_gather, bytes, run);
+  if (!work.empty()) demand.shares.push_back(work.at(place));
+  return seen_by_representatives(std::move(demand));
+}
+
 /// The number of groups like `group` among `workers` that one representative group represents on its node, itself
 /// included. They share the node's connection.
 int InstructionCosts::alike(std::span<const int> group, const std::vector<int>& workers) const {
@@ -277,6 +291,15 @@ double InstructionCosts::element_size(NodeId node, bool gradient) const {
   return double(c10::elementSize(compute_type(options_.precision)));
 }
 
+/// Tensors that a receiver gets of each region: all summands of a sum that the sending stage has not added.
+double InstructionCosts::summands_of(const RedistributionEnds& ends) {
+  const auto along = [](const Placement& from, const Placement& to, int degree) {
+    return from.is_partial() && !to.is_partial() ? degree : 1;
+  };
+  return along(ends.from.data, ends.to.data, ends.from.mesh.data) *
+         along(ends.from.tensor, ends.to.tensor, ends.from.mesh.tensor);
+}
+
 InstructionCost InstructionCosts::redistribution_cost(int rank, const Instruction& i, int64_t samples) {
   const Redistribution& redistribution = program_.redistributions[size_t(i.index)];
   const RedistributionEnds ends = ends_of(redistribution, program_, i.adjoint);
@@ -304,7 +327,7 @@ InstructionCost InstructionCosts::redistribution_cost(int rank, const Instructio
   const Mesh &from = ends.from.mesh, &to = ends.to.mesh;
   const bool sends = role == RedistributionRole::send;
   const int other = sends ? opposite(from, to, rank) : opposite(to, from, rank);
-  const double received = size * elements_of(ends.to, sends ? other : rank, shape);
+  const double received = size * elements_of(ends.to, sends ? other : rank, shape) * summands_of(ends);
   const double sent = received * to.size() / from.size();
   const int own[] = {rank};
   if (sends) {
@@ -359,7 +382,7 @@ InstructionCost InstructionCosts::bucket_cost(int rank, const Instruction& i) {
     }
     case WeightUse::gather_slices:
       if (early) return {};
-      return {gather(rank, weight_bytes, bucket), weight_bytes * gathered};
+      return {gather_alone(rank, weight_bytes, bucket), weight_bytes * gathered};
     case WeightUse::update: {
       const bool whole = program_.private_replicas && !is_divided;
       const int64_t elements = whole ? bucket.elements : bucket.slice_of(rank).size();

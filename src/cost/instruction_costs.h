@@ -83,6 +83,8 @@ class InstructionCosts final : public ProgramCosts {
   Demand collectives(RedistributionKind kind, double bytes, const Bucket& bucket,
                      const std::vector<std::vector<int>>& groups) const;
   InstructionCost reduction_cost(const Bucket& bucket, double bytes, bool is_last) const;
+  static double summands_of(const RedistributionEnds& ends);
+  Demand gather_alone(int rank, double bytes, const Bucket& bucket) const;
   Demand gather(int rank, double bytes, const Bucket& bucket) const;
   std::vector<int> users_of(const Bucket& bucket) const;
   bool charges_for(int rank, std::span<const int> group) const;

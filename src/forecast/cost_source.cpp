@@ -95,6 +95,8 @@ CostSource measured_source(const RunSpec& experiment, const Model& model, const 
                            bool measures) {
   CostSource source;
   source.cluster = cluster_of(experiment, devices);
+  const double measured = source.cluster.devices.front().speed;  // layers are measured with its threads
+  for (Device& device : source.cluster.devices) device.speed /= measured;
   const std::vector<int> threads = threads_of(experiment, devices);
   ProfiledCostsOptions options;
   options.sites = site_options(experiment);
@@ -127,7 +129,7 @@ CostSource measured_source(const RunSpec& experiment, const Model& model, const 
 CostSource described_source(const Experiment& experiment, const Model& model, const Cluster& cluster,
                             const std::vector<int>& devices) {
   CostSource source;
-  source.cluster = chosen_devices(cluster, devices);
+  source.cluster = at_precision(chosen_devices(cluster, devices), name_of(experiment.precision));
   source.layers = std::make_shared<DatasheetCosts>(model, source.cluster, experiment.precision,
                                                    optimizer_state_count(experiment.optimizer));
   source.links = std::make_shared<ClusterLinks>(source.cluster);

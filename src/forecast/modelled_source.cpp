@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -33,13 +34,16 @@ class PredictedSteps {
   }
 
  private:
-  using Devices = std::vector<std::pair<int, int>>;  // kind, and node relative to the first device's node
+  /// Kind, node relative to the first device's node, and its link: bandwidth, latency, whether it is shared.
+  using Devices = std::vector<std::tuple<int, int, double, double, bool>>;
 
   Devices devices_of_replica(int replica) const {
     Devices devices;
     for (int d = 0; d < plan_.devices && !cluster_.devices.empty(); ++d) {
       const Device& device = cluster_.devices[size_t(replica * plan_.devices + d)];
-      devices.emplace_back(device.kind, device.node - cluster_.devices[size_t(replica * plan_.devices)].node);
+      const Link& link = cluster_.nodes[size_t(device.node)].link;
+      devices.emplace_back(device.kind, device.node - cluster_.devices[size_t(replica * plan_.devices)].node,
+                           link.bandwidth, link.latency, link.shared);
     }
     return devices;
   }

@@ -214,13 +214,13 @@ class PlanSearch {
       add_shardings(request);
       answer = search_plan(request);
     }
-    if (answer.best && may_fit(*answer.best, memory)) add(answer, request, memory);
+    if (answer.best && may_fit(*answer.best, memory, objective)) add(answer, request, memory);
     return answer;
   }
 
   /// False for the plans of a search without a limit if the best of them is above the highest rung.
-  bool may_fit(const RatedPlan& best, int64_t memory) const {
-    return memory > 0 || !limited_ || objective_ == Objective::memory ||
+  bool may_fit(const RatedPlan& best, int64_t memory, Objective objective) const {
+    return memory > 0 || !limited_ || objective == Objective::memory ||
            best.prediction.fullest() <= double(rung_bytes(highest_rung()));
   }
 

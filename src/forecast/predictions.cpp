@@ -65,7 +65,7 @@ Predictions::Predictions(const RunSpec& experiment, const Model& model, const Ta
     if (!times_->of_stages) const OwnCosts checked(model, nullptr, *times_, nullptr);
   }
   if (!options.cluster.empty()) {
-    cluster_ = read_cluster(options.cluster);
+    cluster_ = at_precision(read_cluster(options.cluster), name_of(experiment.precision));
     return;
   }
   check_device(experiment);
@@ -84,7 +84,10 @@ Predictions::Predictions(const RunSpec& experiment, const Model& model, const Ta
 }
 
 Predictions::Predictions(const RunSpec& experiment, const Model& model, const TaskData& data, Cluster cluster)
-    : experiment_(experiment), model_(model), data_(data), cluster_(std::move(cluster)) {}
+    : experiment_(experiment),
+      model_(model),
+      data_(data),
+      cluster_(at_precision(std::move(cluster), name_of(experiment.precision))) {}
 
 const ProfiledCosts* Predictions::measured_layers() const {
   return sources_.empty() ? nullptr : dynamic_cast<const ProfiledCosts*>(sources_.begin()->second.layers.get());

@@ -95,8 +95,12 @@ DeviceSpeed read_speed(const ConfigTable& device, const std::string& precision) 
   const std::string half_work = of_precision(device, "half_work", precision);
   require(device, half_work);
   at.half_work = device.get_flops(half_work, 0);
+  if (!std::isfinite(at.half_work)) device.fail(half_work, "it is too large", "a few GFLOP are usual");
   return at;
 }
+
+/// FLOP/s of a large operator.
+double greatest_speed(const DeviceSpeed& at) { return at.peak_flops * at.greatest_efficiency; }
 
 DeviceKind read_kind(const ConfigTable& device, const std::string& name) {
   DeviceKind kind;
@@ -222,8 +226,7 @@ class ClusterReader {
     for (const std::string& precision : kPrecisions) {
       const auto own = kind.speeds.find(precision), first = cluster_.kinds.front().speeds.find(precision);
       if (own == kind.speeds.end() || first == cluster_.kinds.front().speeds.end()) continue;
-      return own->second.peak_flops * own->second.greatest_efficiency /
-             (first->second.peak_flops * first->second.greatest_efficiency);
+      return greatest_speed(own->second) / greatest_speed(first->second);
     }
     file_.fail("device", fmt::format("{} and {} have no precision in common", kind.name, cluster_.kinds.front().name),
                "give the speeds of both at one precision");
@@ -355,6 +358,16 @@ Cluster chosen_devices(const Cluster& cluster, const std::vector<int>& devices) 
     part.devices.push_back(device);
   }
   return part;
+}
+
+Cluster at_precision(Cluster cluster, const std::string& precision) {
+  if (cluster.kinds.empty()) return cluster;
+  for (const DeviceKind& kind : cluster.kinds)
+    if (!kind.speeds.count(precision)) return cluster;
+  for (Device& device : cluster.devices)
+    device.speed = greatest_speed(cluster.kinds[size_t(device.kind)].speeds.at(precision)) /
+                   greatest_speed(cluster.kinds.front().speeds.at(precision));
+  return cluster;
 }
 
 Cluster first_devices(const Cluster& cluster, int count) {

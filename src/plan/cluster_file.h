@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,10 @@ int devices_per_node(const Cluster& cluster);
 /// first use. No device may be listed twice. The devices of a node need not be adjacent. Errors (user): a device number
 /// that the cluster does not have.
 Cluster chosen_devices(const Cluster& cluster, const std::vector<int>& devices);
+
+/// Returns the cluster with Device::speed at this precision ("bf16"). A file's devices have it at the first precision
+/// that their kinds have in common. If a kind does not have this one, speeds stay as they are.
+Cluster at_precision(Cluster cluster, const std::string& precision);
 
 /// Returns a cluster of the first `count` devices and the nodes that hold them. Errors (user): the cluster has fewer
 /// devices.

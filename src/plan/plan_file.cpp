@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/counted.h"
 #include "base/json_file.h"
 #include "base/text.h"
 #include "trireme/error.h"
@@ -149,6 +150,10 @@ void read_head(const nlohmann::json& json, const std::string& where, Plan& plan)
   if (json.contains("cluster_devices")) plan.cluster_devices = read_cluster_devices(json.at("cluster_devices"), where);
   if (json.contains("speeds")) plan.speeds = read_speeds(json.at("speeds"), where);
   if (json.contains("replicas")) plan.replicas = whole_number(json, "replicas", where);
+  if (plan.replicas < 1 || int64_t{plan.replicas} * plan.devices > kMaxPlanDevices)
+    fail_user({where, fmt::format("{} replicas of {}", plan.replicas, counted(plan.devices, "device")),
+               fmt::format("a plan has at least one replica, and at most {} devices", kMaxPlanDevices),
+               "correct replicas or devices"});
   plan.agreement = json.value("agreement", "");
 }
 

@@ -134,6 +134,10 @@ std::vector<int> representatives(const Program& program, const Cluster& cluster,
   std::iota(all.begin(), all.end(), 0);
   const int per_node = devices_per_node(cluster);
   if (!is_uniform(cluster) || per_node == 0) return all;
+  for (int rank : all) {  // the ranks of a node follow each other
+    const int first = rank / per_node * per_node;
+    if (cluster.devices[size_t(rank)].node != cluster.devices[size_t(first)].node) return all;
+  }
   const SamplesOfRanks samples(program, cluster, batch);
   if (!samples.can_be_compared()) return all;
   const auto fits_nodes = [per_node](int first, int size) {

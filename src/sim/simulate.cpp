@@ -45,6 +45,7 @@ class SimulationCosts final : public EngineCosts {
   void account(const Execution& e, double now);
   void record(const Execution& e, double now);
   void note_arrivals(const Execution& e);
+  void add_update(int rank, const Demand& own, Demand& demand) const;
 
   const Program& program_;
   const Model& model_;
@@ -58,16 +59,24 @@ class SimulationCosts final : public EngineCosts {
   std::vector<Event> events_;
 };
 
+/// Adds what a further member of an update computes. The gather of the new weights is in the first member's demand.
+void SimulationCosts::add_update(int rank, const Demand& own, Demand& demand) const {
+  demand.fixed = std::max(demand.fixed, own.fixed);
+  if (links_.cores_of(rank) >= 0 && !own.shares.empty()) demand.shares.push_back(own.shares.front());
+}
+
 /// Members of a segment with communication each add their own compute demand. Members of a collective share one demand.
 void SimulationCosts::begin(std::span<const Execution> together, Demand& demand) {
   for (const Execution& e : together)
     if (e.lane == Lane::main) begun_[size_t(e.rank)] = {e.step, e.index};
-  const bool own_work = description_of(at(together.front()).code).resource == Resource::device;
+  const Resource resource = description_of(at(together.front()).code).resource;
+  const bool own_work = resource == Resource::device;
   for (const Execution& e : together) {
     const Demand& own = costs_.of(e.rank, at(e)).demand;
     if (!own_work) {
-      demand = own;
-      break;
+      if (&e == &together.front()) demand = own;
+      else if (resource == Resource::both) add_update(e.rank, own, demand);
+      continue;
     }
     demand.fixed = std::max(demand.fixed, e.exchanges ? own.fixed * links_.compute_slowdown() : own.fixed);
     demand.shares.insert(demand.shares.end(), own.shares.begin(), own.shares.end());

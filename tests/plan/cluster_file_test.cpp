@@ -274,6 +274,8 @@ TEST_F(ClusterFile, RefusesWhatIsWrongInDevices) {
   expect_refused(kTwoNodes, "fp32 = 0.9", "fp32 = 0", {"greatest_efficiency.fp32", "share of the peak"});
   expect_refused(kTwoNodes, "fp32 = 0.9, ", "", {"device.V100.greatest_efficiency.fp32", "missing"});
   expect_refused(kTwoNodes, "bf16 = \"2 GFLOP\"", "bf16 = 2", {":7: device.V100.half_work.bf16", "2 GFLOP"});
+  expect_refused(kTwoNodes, "bf16 = \"2 GFLOP\"", "bf16 = \"1e300 PFLOP\"",
+                 {":7: device.V100.half_work.bf16", "too large"});
   expect_refused(kTwoNodes, "half_work = {", "halfwork = {", {"half_work", "missing"});
   expect_refused(kTwoNodes, "memory = \"16 GiB\"", "memory = \"16 GHz\"", {":8: device.V100.memory", "GiB"});
   expect_refused(kTwoNodes, "memory = \"16 GiB\"", "", {"device.V100.memory", "missing"});
@@ -371,6 +373,21 @@ TEST(ClusterDates, AreIso) {
   for (const char* bad : {"", "2023", "2023-13", "2023-00", "2023-06-32", "2026-02-31", "2023-02-29", "2023-06-31",
                           "2023/06", "23-06-01", "2023-06-3", "2023-6-30", "june"})
     EXPECT_FALSE(is_iso_date(bad)) << bad;
+}
+
+TEST_F(ClusterFile, SpeedsAreThoseOfThePrecision) {
+  Cluster cluster = Cluster::uniform(2);
+  cluster.kinds.resize(2);
+  cluster.kinds[0].speeds = {{"fp32", {.peak_flops = 20e12, .greatest_efficiency = 0.5}},
+                             {"bf16", {.peak_flops = 300e12, .greatest_efficiency = 0.6}}};
+  cluster.kinds[1].speeds = {{"fp32", {.peak_flops = 16e12, .greatest_efficiency = 0.5}},
+                             {"bf16", {.peak_flops = 120e12, .greatest_efficiency = 0.5}}};
+  cluster.devices[0].kind = 0;
+  cluster.devices[1].kind = 1;
+  EXPECT_DOUBLE_EQ(at_precision(cluster, "fp32").devices[1].speed, 0.8);
+  EXPECT_DOUBLE_EQ(at_precision(cluster, "bf16").devices[1].speed, 60.0 / 180);
+  EXPECT_DOUBLE_EQ(at_precision(cluster, "bf16").devices[0].speed, 1);
+  EXPECT_DOUBLE_EQ(at_precision(cluster, "fp64").devices[1].speed, 1) << "no kind has it: as before";
 }
 
 }  // namespace

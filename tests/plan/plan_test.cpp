@@ -278,6 +278,8 @@ TEST(PlanJson, RefusedExtras) {
     j["compression"] = {{"kind", "powersgd"}, {"rank", 1.5}};
   });
   refuse_json({"not a plan", "kind"}, [](auto& j) { j["compression"] = {{"rank", 1}}; });
+  refuse_json({"0 replicas of", "at least one"}, [](auto& j) { j["replicas"] = 0; });
+  refuse_json({"2147483647 replicas of", "at most 65536 devices"}, [](auto& j) { j["replicas"] = 2147483647; });
   refuse_json({"cluster_devices = 3", "a list of numbers"}, [](auto& j) { j["cluster_devices"] = 3; });
   refuse_json({"cluster_devices = 1.5", "whole number"}, [](auto& j) { j["cluster_devices"] = {1.5, 2}; });
   refuse_json({"speeds = \"fast\"", "a list of numbers"}, [](auto& j) { j["speeds"] = "fast"; });

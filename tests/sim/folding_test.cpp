@@ -55,7 +55,11 @@ TEST(Folding, GivesTheSameStepTime) {
         "zero1", "zero3", "zero1,sharding_group=2", "zero3,sharding_group=4",
         "data=4,tensor=2,sharding=zero2,sharding_group=2"})
     for (int per_node : {2, 4, 8}) {
-      const size_t ranks = expect_same_step(strategy, model, cluster_of(8 / per_node, per_node, 1e8, 1e7), 64);
+      Cluster cluster = cluster_of(8 / per_node, per_node, 1e8, 1e7);
+      cluster.overlap = Overlap::nothing;
+      expect_same_step(strategy, model, cluster, 64);
+      cluster.overlap = Overlap::all;
+      const size_t ranks = expect_same_step(strategy, model, cluster, 64);
       if (std::string_view(strategy).find("data=1,") == std::string_view::npos) {
         EXPECT_LT(ranks, 8u) << strategy << " " << per_node;
       }
@@ -107,6 +111,18 @@ TEST(Folding, OfUnequalShares) {
       for (int64_t batch : {65, 77, 103})
         folded += 16 - expect_same_step(strategy, model, cluster_of(16 / per_node, per_node, 1e8, 1e7), batch);
   EXPECT_GT(folded, 0u);
+}
+
+TEST(Folding, IsLeftWhereNodesAreInterleaved) {
+  const Model model = small_mlp();
+  Cluster cluster = cluster_of(2, 4, 1e8, 1e7);
+  const Program program = compile(model, named_plan("data=4,tensor=2", model, cluster, 64, {}), {});
+  EXPECT_LT(representatives(program, cluster, 64).size(), 8u);
+  for (int d = 4; d < 8; ++d) {
+    cluster.devices[size_t(d)].node = d % 2;
+    cluster.devices[size_t(d - 4)].node = d % 2;
+  }
+  EXPECT_EQ(representatives(program, cluster, 64).size(), 8u);
 }
 
 TEST(Folding, IsLeftWhereRanksDiffer) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <tuple>
 
@@ -335,6 +336,70 @@ TEST(Simulate, ChargesCoresForExchangesOfSplitLayers) {
       ASSERT_EQ(demand.shares.size(), 1u);
       EXPECT_NEAR(demand.shares[0].amount, 4 * SplitLstm::kState / 1e6, 1e-12);
     }
+}
+
+/// Ranks gather one by one, but at the same time: together they take as long as one all-gather.
+TEST(Simulate, GathersOfWeightsTakeAsLongAsOneAllGather) {
+  const Compiled c = compiled("zero3", 4, 16, true);
+  Cluster cluster = Cluster::uniform(4);
+  cluster.nodes = {ClusterNode{.link = {1e6, 1e-3, false}}};
+  cluster.overlap = Overlap::nothing;
+  LinkMeasurement measured;
+  measured.groups = {{.workers = 4, .lines = {{"all_gather", {.latency = 1e-3, .bandwidth = 1e6}}}}};
+  const ClusterLinks described(cluster);
+  const ProfiledLinks threads(measured, 4, 4, Overlap::nothing);
+  const FlopCosts layers(c.model, 1e15);
+  for (const Links* links : {static_cast<const Links*>(&described), static_cast<const Links*>(&threads)}) {
+    InstructionCosts costs(c.program, c.model, cluster, layers, *links, {.batch = 16});
+    const Simulation simulation = simulate(c.program, c.model, costs, *links, {.timeline = true});
+    const double bytes = double(c.program.buckets.front().elements) * 4;
+    const std::vector<int> ranks{0, 1, 2, 3};
+    const Demand whole = links->collective(RedistributionKind::all_gather, bytes, ranks);
+    double seconds = 0;
+    for (const Share& share : whole.shares)
+      seconds = std::max(seconds, whole.fixed + share.amount / (links == &described ? 1e6 : 1));
+    int gathers = 0;
+    for (const Event& event : simulation.timeline.events) {
+      if (event.name != "gather weights bucket 0") continue;
+      ++gathers;
+      EXPECT_NEAR(event.end - event.begin, seconds, 0.01 * seconds);
+    }
+    EXPECT_GE(gathers, 4);
+  }
+}
+
+double elements_of(const Box& box) {
+  return std::accumulate(box.begin(), box.end(), 1.0, [](double n, const Range& r) { return n * double(r.size()); });
+}
+
+/// Oracle: the messages of plan_transfers, which the runtime sends.
+TEST(Simulate, MessagesBetweenStagesHaveTheirBytes) {
+  int sums = 0;
+  for (const char* strategy :
+       {"tensor=2,pipeline=2,micro_batches=2", "tensor=2,pipeline=3", "data=2,tensor=2,pipeline=2"}) {
+    SCOPED_TRACE(strategy);
+    const int devices = std::string(strategy).starts_with("data") ? 8 : std::string(strategy).ends_with("3") ? 6 : 4;
+    const Compiled c = compiled(strategy, devices, 16, true);
+    const Cluster cluster = Cluster::uniform(devices);
+    const FlopCosts layers(c.model, 1e9);
+    const FreeLinks links;
+    InstructionCosts costs(c.program, c.model, cluster, layers, links, {.batch = 16});
+    for (int rank = 0; rank < devices; ++rank)
+      for (const Instruction& i : c.program.instructions(rank)) {
+        if (description_of(i.code).role != RedistributionRole::send) continue;
+        const Redistribution& redistribution = c.program.redistributions[size_t(i.index)];
+        const RedistributionEnds ends = ends_of(redistribution, c.program, i.adjoint);
+        const NodeId node = c.program.values[size_t(redistribution.from)].node;
+        Shape shape = c.model.node(node).sample_shape;
+        shape.insert(shape.begin(), share_of(16, c.program.micro_batches, i.micro_batch).size());
+        double bytes = 0;
+        for (const TensorTransfer& transfer : plan_transfers(ends.from, ends.to, shape))
+          if (transfer.source == rank) bytes += 4 * elements_of(transfer.box);
+        EXPECT_DOUBLE_EQ(costs.of(rank, i).bytes_sent, bytes) << "rank " << rank << ", " << i.index;
+        sums += ends.from.tensor.is_partial();
+      }
+  }
+  EXPECT_GT(sums, 0);
 }
 
 /// Oracle: the timeline of the same simulation.
