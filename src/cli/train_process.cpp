@@ -162,7 +162,9 @@ std::optional<TrainSubject> agree(ProcessRank& process, const std::string& plan,
   } catch (const std::exception& error) {
     own.error = first_line(error);
   }
-  const std::vector<std::string> found = gather_texts(process.world(), nlohmann::json(own).dump());
+  // an error may quote bytes that are not UTF-8
+  const std::string sent = nlohmann::json(own).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::vector<std::string> found = gather_texts(process.world(), sent);
   const std::string reason = broadcast_text(process.world(), found.empty() ? "" : obstacle(found));
   if (reason.empty()) return subject;
   if (process.rank() == 0) std::cerr << "trireme: " << reason << "\n";
@@ -373,6 +375,12 @@ int with_log(const std::function<int()>& work) {
   }
 }
 
+/// True if rank 0 has the same error: all ranks agreed on their input.
+bool is_of_input(const std::exception& error) {
+  const auto* known = dynamic_cast<const Error*>(&error);
+  return known && known->blame() == Blame::user;
+}
+
 /// For the other ranks: a rank that fails prints its error; a rank that is ended by another one does not.
 int quietly(ProcessRank& process, bool launcher_reads, const std::function<int()>& work) {
   const int rank = process.rank();
@@ -383,6 +391,9 @@ int quietly(ProcessRank& process, bool launcher_reads, const std::function<int()
       spdlog::warn("rank {} was stopped for {:.0f} s, and the others did not wait", rank, pause);
       return kRunFailed;
     }
+    // A failure of the worker's thread has ended the others already; one of the main thread has not.
+    if (process.abort_reason().empty() && !is_of_input(error) && !interrupted_by_user())
+      process.abort(fmt::format("rank {} failed: {}", rank, first_line(error)));
     const bool own = is_named_first(process.abort_reason(), rank) && !interrupted_by_user();
     if (own) spdlog::error("rank {} failed: {}", rank, first_line(error));
     else spdlog::info("rank {} was stopped: {}", rank, first_line(error));

@@ -224,6 +224,12 @@ class Launch(LaunchTest):
             self.assertEqual((said[0].count("\n"), said[1]), (1, ""), said)
             for words in says:
                 self.assertIn(words, said[0])
+        # a quoted name that is not UTF-8
+        ranks = [self.rank({"RANK": str(r), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}, "--resume", "caf\udce9")
+                 for r in (0, 1)]
+        said = [rank.communicate(timeout=60)[1] for rank in ranks]
+        self.assertEqual(([rank.returncode for rank in ranks], said[1]), ([2, 2], ""), said)
+        self.assertIn("rank 0: caf\ufffd", said[0])
         self.assertFalse(os.path.exists(self.path("runs")))
 
     def test_a_killed_rank_ends_all(self):

@@ -78,6 +78,17 @@ TEST(ProcessPlace, OfOpenMpi) {
   EXPECT_EQ(place_in(environment)->address, "head");
 }
 
+TEST(ProcessPlace, OfMpich) {
+  Environment environment{
+      {"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}, {"PMI_FD", "6"}};
+  const auto place = place_in(environment);
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->address, "127.0.0.1");
+  environment["PMI_RANK"] = environment["MPI_LOCALRANKID"] = "1";
+  environment["PMI_FD"] = "9";  // a file descriptor of this process
+  EXPECT_EQ(place_in(environment)->port, place->port);
+}
+
 TEST(ProcessPlace, OfASlurmStep) {
   Environment environment{{"SLURM_PROCID", "3"},
                           {"SLURM_STEP_NUM_TASKS", "4"},

@@ -60,6 +60,7 @@ TEST(Token, ListensWhereItIsNeeded) {
   EXPECT_EQ(listening_endpoint("localhost", 29500), "tcp://localhost:29500");
   EXPECT_EQ(listening_endpoint("::1", 29500), "tcp://[::1]:29500");
   EXPECT_EQ(listening_endpoint("10.0.0.1", 29500), "tcp://*:29500");
+  EXPECT_EQ(listening_endpoint("fd00::7", 29500), "tcp://[::]:29500") << "tcp://* is IPv4 only";
   EXPECT_EQ(endpoint_of("fe80::1", 1), "tcp://[fe80::1]:1");
 }
 

@@ -121,6 +121,24 @@ int long_role(const ChildTask& task) {
   return 0;
 }
 
+/// words: a port. Rank 0 waits for rank 1, which waits for rank 2, which works for longer than rank 0's patience with a
+/// rank at the same place.
+int chain_role(const ChildTask& task) {
+  WorldOptions options = options_of(task);
+  options.store_file.clear();
+  options.port = std::stoi(task.words[0]);
+  options.timeout_seconds = 1;
+  const auto world = gloo_communicator(options);
+  world->barrier();
+  if (task.rank == 2) {
+    const LongWork planning(flight_recorder(*world), "planning");
+    std::this_thread::sleep_for(std::chrono::seconds(12));
+  }
+  if (task.rank < 2) world->receive(task.rank + 1, 0);
+  if (task.rank > 0) world->send(at::ones({3}), task.rank - 1, 0);
+  return 0;
+}
+
 /// Rank 2 makes another call than the other ranks, after twelve equal calls.
 int mismatch_role(const ChildTask& task) {
   const auto world = gloo_communicator(options_of(task));
@@ -300,6 +318,11 @@ TEST_F(GlooProcesses, LongWorkIsWaitedForWhereItIsSaid) {
   }
 }
 
+TEST_F(GlooProcesses, PatienceWithARankExtendsToThoseThatWaitForIt) {
+  Children children("chain", 3, {std::to_string(free_port())});
+  for (const ChildEnd& end : children.wait(40)) EXPECT_EQ(end.exit_code, 0) << end.output;
+}
+
 TEST_F(GlooProcesses, ARankThatWasStoppedBrieflyContinues) {
   for (const int stopped : {1, 0}) {
     Children children("loop", 3, {"all_reduce", "300", std::to_string(free_port())});
@@ -370,6 +393,7 @@ int main(int argc, char** argv) {
                                               {"loop", trireme::loop_role},
                                               {"slow", trireme::slow_role},
                                               {"long", trireme::long_role},
+                                              {"chain", trireme::chain_role},
                                               {"mismatch", trireme::mismatch_role},
                                               {"abort", trireme::abort_role},
                                               {"throw", trireme::throw_role},

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <future>
 #include <mutex>
 
 #include "../base/expect_error.h"
@@ -274,6 +275,23 @@ TEST(RemoteClient, SaysThatTheServerIsGone) {
   expect_error(Blame::run, {"no server answered", "tcp://127.0.0.1:1"}, [&] { RemoteClient late(without_server); });
 }
 
+TEST(RemoteServer, ReceivesTheLastReportsOfAClientWhateverTheirTime) {
+  constexpr int kReports = 64;  // more than what the server and the network hold while nothing is read
+  int arrived = 0;
+  RemoteServerOptions options = test_server_options();
+  options.on_report = [&](int, const Request&) {
+    if (arrived++ == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  };
+  RunningServer server(1, nullptr, options);
+  auto client = std::make_unique<LostSoon>(test_client_options(*server));
+  client->hub->enter();
+  for (int k = 0; k < kReports; ++k) client->hub->report({.operation = 0, .tensors = {at::zeros({kTestMessage / 4})}});
+  client->hub->leave();
+  client.reset();
+  EXPECT_EQ(server.join(), "");
+  EXPECT_EQ(arrived, kReports);
+}
+
 // -- policies
 
 /// Expects the same bits over TCP as with threads, for policies that do not depend on the order of arrival.
@@ -395,6 +413,46 @@ TEST(RemoteFederated, BeginsWithEnoughClientsAndAdmitsLaterOnes) {
   }
   EXPECT_TRUE(
       std::any_of(records.begin() + 3, records.end(), [](const RoundRecord& record) { return record.answered == 3; }));
+  EXPECT_FALSE(told.has("was lost"));
+}
+
+TEST(RemoteFederated, AClientThatJoinsWhileTheOthersBeginIsStartedAfterThem) {
+  RemoteServerOptions options = test_server_options(WhenLost::may_return);
+  options.enough = 2;
+  Told told;
+  options.on_event = [&](const std::string& line) { told.add(line); };
+  RunningServer server(3, nullptr, options);
+  LostSoon a(test_client_options(*server, 0)), b(test_client_options(*server, 1));
+  a.hub->enter();
+  b.hub->enter();
+  auto gone = std::make_unique<LostSoon>(test_client_options(*server, 2));
+  gone.reset();
+  const double left = steady_seconds();
+  while (!told.has("client 2 disconnected before its start") && steady_seconds() - left < 10)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  LostSoon late(test_client_options(*server, 2));
+  const auto begin = [](Hub& hub) {
+    const double together = hub.total(1);
+    hub.barrier();
+    hub.report({.operation = 0, .tensors = {at::ones({1})}});  // tensors are sent at once
+    return together;
+  };
+  std::future<double> other = std::async(std::launch::async, begin, std::ref(*b.hub));
+  std::future<double> first = std::async(std::launch::async, begin, std::ref(*a.hub));
+  if (first.wait_for(std::chrono::seconds(10)) != std::future_status::ready) server->abort("the beginning hangs");
+  EXPECT_EQ(first.get(), 2);
+  EXPECT_EQ(other.get(), 2);
+  late.hub->enter();
+  EXPECT_TRUE(late.hub->joined_late());
+  std::vector<std::future<double>> all;
+  for (Hub* hub : {a.hub, b.hub, late.hub})
+    all.push_back(std::async(std::launch::async, [hub] {
+      const double together = hub->total(1);
+      hub->leave();
+      return together;
+    }));
+  for (std::future<double>& one : all) EXPECT_EQ(one.get(), 3);
+  EXPECT_EQ(server.join(), "");
   EXPECT_FALSE(told.has("was lost"));
 }
 

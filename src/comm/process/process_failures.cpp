@@ -15,6 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kWatchInterval{200};
+constexpr milliseconds kFresh{2000};  // after a report, the rank counts as waiting for this time
 constexpr milliseconds kLastPart{5000};
 
 constexpr const char* kMatchingCalls =
@@ -138,6 +139,30 @@ void ProcessWorld::fail_silence(const std::string& doing, int peer) {
   fail(doing, fmt::format("rank {} did not answer for {} s", peer, std::chrono::duration<double>(timeout()).count()),
        where.empty() ? "it hangs, was stopped, or waits for something else" : fmt::format("it is {}", where_of(where)),
        fmt::format("look at the end of rank {}'s output, or allow more time", peer));
+}
+
+bool ProcessWorld::is_waiting(const Peer& peer) { return Clock::now() - peer.heard_waiting < kFresh; }
+
+/// Returns `peer`, the rank that it waits for, the rank that this one waits for, and so on.
+std::vector<int> ProcessWorld::awaited_in_turn(int peer) const {
+  std::vector<int> ranks;
+  MutexLock lock(mutex_);
+  while (peer >= 0 && peer < size() && peer != rank() && std::find(ranks.begin(), ranks.end(), peer) == ranks.end()) {
+    ranks.push_back(peer);
+    const Peer& last = peers_[size_t(peer)];
+    peer = is_waiting(last) ? last.waiting.awaited : -1;
+  }
+  return ranks;
+}
+
+// A rank that waits makes no progress itself, but the rank that it waits for may.
+bool ProcessWorld::has_moved(int peer, std::map<int, uint64_t>& progress) {
+  bool moved = false;
+  for (const int one : awaited_in_turn(peer)) {
+    const uint64_t now = signs_->ask(one).progress;
+    moved |= std::exchange(progress[one], now) != now;
+  }
+  return moved;
 }
 
 void ProcessWorld::fail_mismatch(const std::string& doing, int other, const std::string& others_doing) {

@@ -22,7 +22,6 @@ constexpr int64_t kUnclaimedBytes = 256 << 20;
 
 // between two reports of a waiting rank; shorter if the timeout is short
 constexpr milliseconds kWaitingInterval{1000};
-constexpr milliseconds kFresh{2000};  // after a report, the rank counts as waiting for this time
 // added to the timeout for a rank that itself waits, so that its peer's error comes first
 constexpr milliseconds kGrace{3000};
 constexpr milliseconds kMoment{1};  // for a transfer that has finished or never will
@@ -108,7 +107,7 @@ void ProcessWorld::wake_all() {
 
 int ProcessWorld::next_payload_tag(int to) {
   MutexLock lock(mutex_);
-  return 1 + 2 * (peers_[to].payloads++ % kPayloadTags);
+  return 1 + 2 * static_cast<int>(peers_[to].payloads++ % kPayloadTags);
 }
 
 std::unique_ptr<Transfer> ProcessWorld::send_frame(FrameHeader& header, const at::Tensor& data, int to) {
@@ -363,7 +362,7 @@ Arrival ProcessWorld::take(int from, FrameKind kind, int64_t group, int64_t tag,
   word.tag = tag;
   word.awaited = from;
   word.what = kind;
-  uint64_t progress = 0;  // the peer's progress at the previous timeout
+  std::map<int, uint64_t> progress;  // at the previous timeout
   MutexLock lock(mutex_);
   word.concurrent = beside_.contains(group);
   while (true) {
@@ -391,12 +390,9 @@ Arrival ProcessWorld::take(int from, FrameKind kind, int64_t group, int64_t tag,
       lock.unlock();
       fail_mismatch(doing, from, others);
     }
-    const bool waits_itself = Clock::now() - peer.heard_waiting < kFresh;
-    if (Clock::now() > end + (waits_itself ? kGrace : milliseconds(0))) {
+    if (Clock::now() > end + (is_waiting(peer) ? kGrace : milliseconds(0))) {
       lock.unlock();
-      const uint64_t now = signs_->ask(from).progress;
-      if (now == progress) fail_silence(doing, from);
-      progress = now;
+      if (!has_moved(from, progress)) fail_silence(doing, from);
       end = Clock::now() + timeout();
       lock.lock();
       continue;

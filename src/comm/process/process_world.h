@@ -97,7 +97,7 @@ class ProcessWorld {
     Clock::time_point left_at{};
     bool saw_leaving = false;           // it knows that this rank leaves
     Transfer* reading = nullptr;        // what its reader thread waits for
-    int payloads = 0;                   // number of payloads sent to it so far without a posted receive
+    uint64_t payloads = 0;              // number of payloads sent to it so far without a posted receive
     Clock::time_point heard_waiting{};  // when it last reported that it waits for a rank
     FrameHeader waiting;                // that report
     // by group: the newest collective call of which a part was sent to it
@@ -131,6 +131,10 @@ class ProcessWorld {
   int next_payload_tag(int to);
   void say_waiting(int awaited, const FrameHeader& header, const std::string& doing);
   bool waits_in_vain(const Peer& peer, const FrameHeader& own) const;
+  static bool is_waiting(const Peer& peer);
+  std::vector<int> awaited_in_turn(int peer) const;
+  /// `progress`: by rank, at the previous call
+  bool has_moved(int peer, std::map<int, uint64_t>& progress);
   void watch();
   [[noreturn]] void fail_peer(const std::string& doing, int peer, const std::string& why);
   [[noreturn]] void fail_silence(const std::string& doing, int peer);

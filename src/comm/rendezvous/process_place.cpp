@@ -24,14 +24,14 @@ struct Launcher {
   const char* size;
   const char* local_rank;
   const char* local_size;  ///< null: the launcher does not set it
-  const char* job;         ///< differs between jobs that run at the same time; null: the launcher does not set it
+  const char* job;         ///< equal in all processes of a job, and differs between jobs; null: none is known
 };
 
 constexpr Launcher kLaunchers[] = {
     {"torchrun's variables", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
     {"Open MPI's variables", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
-    {"PMI's variables", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_FD"},
+    {"PMI's variables", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", nullptr},
     // SLURM_STEP_NUM_TASKS exists only in a step of srun, not in a batch script
     {"Slurm's variables", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr, "SLURM_JOB_ID"},
 };

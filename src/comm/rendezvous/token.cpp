@@ -48,6 +48,8 @@ std::string first_line_of(const std::filesystem::path& file) {
   return line;
 }
 
+bool is_ipv6_address(std::string_view address) { return address.find(':') != address.npos; }
+
 bool is_port(std::string_view text) {
   if (text.empty() || text.size() > 5 || text.find_first_not_of("0123456789") != text.npos) return false;
   return std::atoi(std::string(text).c_str()) <= kLargestPort;
@@ -61,12 +63,13 @@ bool is_loopback(std::string_view host) {
 }
 
 std::string endpoint_of(const std::string& address, int port) {
-  const bool is_ipv6 = address.find(':') != address.npos && !address.starts_with('[');
-  return is_ipv6 ? fmt::format("tcp://[{}]:{}", address, port) : fmt::format("tcp://{}:{}", address, port);
+  return is_ipv6_address(address) && !address.starts_with('[') ? fmt::format("tcp://[{}]:{}", address, port)
+                                                               : fmt::format("tcp://{}:{}", address, port);
 }
 
 std::string listening_endpoint(const std::string& address, int port) {
-  return is_loopback(address) ? endpoint_of(address, port) : fmt::format("tcp://*:{}", port);
+  if (is_loopback(address)) return endpoint_of(address, port);
+  return is_ipv6_address(address) ? fmt::format("tcp://[::]:{}", port) : fmt::format("tcp://*:{}", port);
 }
 
 CurveKeys make_curve_keys(std::string_view token) {

@@ -39,7 +39,7 @@ bool is_loopback(std::string_view host);
 std::string endpoint_of(const std::string& address, int port);
 
 /// Returns the endpoint to listen on so that other ranks reach it at address:port: on the loopback if `address` is one,
-/// otherwise on all interfaces, "tcp://*:29500".
+/// otherwise on all interfaces, "tcp://*:29500", or "tcp://[::]:29500" if it is an IPv6 address (IPv4 included).
 std::string listening_endpoint(const std::string& address, int port);
 
 /// Errors (user): a malformed endpoint (correct: "tcp://127.0.0.1:5555", "tcp://*:5555"; with `listens`, port * means

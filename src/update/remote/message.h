@@ -21,7 +21,7 @@ enum class Verb : uint16_t {
   gather,         ///< one tensor of each client, by client number; in the background
   visit,          ///< a Request to a shard
   report,         ///< to the server's owner; not answered
-  leave,          ///< numbers: counts of its exchanges (HubCounts); text: the reason, if it failed
+  leave,          ///< numbers: counts of its exchanges (HubCounts). Or text: why it failed; then not answered
   // sent by the server
   welcome,  ///< numbers: the client's number, the number of clients; text: the owner's text
   refused,  ///< text: the reason
@@ -29,7 +29,7 @@ enum class Verb : uint16_t {
   /// the first of the clients that begin
   start,
   /// to a collective: numbers: seconds waited for others, number of clients, number of the first, the total. To a
-  /// visit: seconds waited, then the reply's numbers
+  /// visit: seconds waited, then the reply's numbers. To leave: no contents
   answer,
   abort,  ///< text: the reason
   ping,   ///< no contents; tests the client's connection

@@ -34,10 +34,8 @@ class RemoteHub final : public Hub {
     client_.wait_for_start();
     reports_for_all_ = client_.is_first_;
   }
-  void leave() override {
-    flush();
-    client_.send({.verb = Verb::leave, .numbers = numbers_of(counts_)});
-  }
+  /// Returns when the server has everything: what is not sent when this process ends would be dropped.
+  void leave() override { ask({.verb = Verb::leave, .numbers = numbers_of(counts_)}); }
 
   void report(Request request) override {
     const bool joins =

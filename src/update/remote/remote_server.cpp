@@ -70,7 +70,7 @@ int RemoteServer::client_of(const std::string& peer) const {
 std::vector<bool> RemoteServer::present_clients() const {
   std::vector<bool> here;
   for (const Client& client : clients_)
-    here.push_back(client.is == Is::joined || client.is == Is::here || (client.is == Is::awaited && !started_));
+    here.push_back(client.is == Is::here || (!started_ && (client.is == Is::joined || client.is == Is::awaited)));
   return here;
 }
 
@@ -159,8 +159,7 @@ void RemoteServer::greet(const std::string& peer, const Message& hello) {
   tell(returns ? fmt::format("client {} has returned", number)
                : fmt::format("client {} has joined, {} of {}", number, joined, clients_.size()));
   send(number, {.verb = Verb::welcome, .numbers = {double(number), double(clients_.size())}, .text = options_.welcome});
-  if (!started_) return start_if_enough_are_here();
-  start(number);
+  if (!started_) start_if_enough_are_here();
 }
 
 void RemoteServer::start_if_enough_are_here() {
@@ -174,6 +173,18 @@ void RemoteServer::start_if_enough_are_here() {
   for (int client = 0; client < replicas(); ++client)
     if (clients_[size_t(client)].is == Is::joined) start(client);
   started_ = true;
+}
+
+bool RemoteServer::all_have_begun() const {
+  return std::all_of(clients_.begin(), clients_.end(),
+                     [](const Client& c) { return c.has_begun || c.is == Is::awaited || c.is == Is::joined; });
+}
+
+/// The clients that began the run do something together first, in which a later one would be missed.
+void RemoteServer::start_late_clients() {
+  if (!started_ || !all_have_begun()) return;
+  for (int client = 0; client < replicas(); ++client)
+    if (clients_[size_t(client)].is == Is::joined) start(client);
 }
 
 void RemoteServer::start(int client) {
@@ -270,6 +281,8 @@ void RemoteServer::leave(int client, const Message& message) {
   add_lost(entry.counts, reported);
   entry.counts = std::move(reported);
   entry.is = Is::left;
+  entry.has_begun = true;
+  send(client, {.verb = Verb::answer, .ticket = message.ticket});
   wire_.ignore(std::exchange(entry.peer, {}));
   tell(fmt::format("client {} has finished", client));
 }
@@ -279,17 +292,15 @@ void RemoteServer::lose(int client, const std::string& why) {
   if (entry.peer.empty()) return;                                      // already lost
   wire_.send(entry.peer, encode({.verb = Verb::abort, .text = why}));  // if it is still connected
   wire_.ignore(std::exchange(entry.peer, {}));
-  if (!started_) {
+  if (entry.is == Is::joined) {
     entry.is = Is::awaited;
-    return tell(fmt::format("client {} disconnected before the start: {}", client, why));
+    return tell(fmt::format("client {} disconnected before its start: {}", client, why));
   }
   entry.is = Is::lost;
   add_lost(std::exchange(entry.seen, {}), entry.counts);
   entry.asked.clear();
   tell(fmt::format("client {} was lost: {}", client, why));
-  const bool all_have_begun =
-      std::all_of(clients_.begin(), clients_.end(), [](const Client& c) { return c.has_begun || c.is == Is::awaited; });
-  if (options_.when_lost == UpdatePolicy::WhenLost::ends || !all_have_begun)
+  if (options_.when_lost == UpdatePolicy::WhenLost::ends || !all_have_begun())
     end(fmt::format("client {} was lost: {}", client, why));
   for (auto& queue : parked_) std::erase_if(queue, [&](const Parked& parked) { return parked.client == client; });
   gathering_.forget(client);
@@ -312,6 +323,7 @@ void RemoteServer::look_after() {
     to_lose_.erase(to_lose_.begin());
     lose(client, why);
   }
+  start_late_clients();
 }
 
 void RemoteServer::send(int client, const Message& message) {

@@ -6,9 +6,9 @@
 //
 // A client joins with the token (wire.h), states what it will train, and gets a number. It begins when all clients have
 // joined or, if the policy allows lost replicas to return, when `enough` have. A client that joins later is treated
-// like one that returns. A client whose connection ends, or that shows no sign of life for WireHeartbeat::lost_after,
-// is lost. Then the run ends or the others continue, see UpdatePolicy::when_lost. An invalid message from a client with
-// the token loses that client, never the server.
+// like one that returns; it is started once all clients of the beginning have begun. A client whose connection ends, or
+// that shows no sign of life for WireHeartbeat::lost_after, is lost. Then the run ends or the others continue, see
+// UpdatePolicy::when_lost. An invalid message from a client with the token loses that client, never the server.
 #pragma once
 
 #include <atomic>
@@ -79,8 +79,8 @@ class RemoteServer final : public HubWorld {
   struct Client {
     Is is = Is::awaited;
     std::string peer;  ///< its connection, if present
-    /// true after it has reported something, or if the others had begun before it; losing it before that ends the
-    /// run
+    /// true after it has reported something or left, or if the others had begun before it; losing it before that ends
+    /// the run
     bool has_begun = false;
     HubCounts counts;               ///< of finished connections
     HubCounts seen;                 ///< since it joined
@@ -101,6 +101,9 @@ class RemoteServer final : public HubWorld {
   void greet(const std::string& peer, const Message& hello);
   int number_for(double wanted, std::string& why_not) const;
   void start_if_enough_are_here();
+  /// True if all clients that began the run have begun; later ones are not waited for.
+  bool all_have_begun() const;
+  void start_late_clients();
   void start(int client);
   void visit(int client, Message message);
   void offer_parked(int shard);
