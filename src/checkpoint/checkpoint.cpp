@@ -31,7 +31,6 @@ using nlohmann::json;
 
 constexpr int kFormat = 1;
 constexpr const char* kChecksum = "checksum";  // checksum of the index itself, over its other fields
-constexpr const char* kWeightsIndex = "model.safetensors.index.json";
 constexpr std::string_view kModelFiles = "model", kStateFiles = "state", kAgreementFiles = "agreement";
 constexpr uint64_t kReadBytes = uint64_t{1} << 20;
 
@@ -169,23 +168,30 @@ void check_all_bytes(const fs::path& checkpoint, const CheckpointIndex& index) {
   for (const CheckpointFile& file : index.files) check_bytes(checkpoint / file.name, file);
 }
 
-/// Returns a tensor of the model's files in the model's shape. Throws a user error if it is missing or has another
-/// number of elements.
-at::Tensor take(TensorMap& tensors, const std::string& name, const Shape& shape, const fs::path& checkpoint,
-                ModelMatch match) {
+/// `what`: how the checkpoint's model differs from the experiment's.
+[[noreturn]] void fail_other_tensors(const fs::path& checkpoint, std::string what) {
+  fail_user({.where = checkpoint.string(),
+             .what = std::move(what),
+             .why = "the experiment's model must have the same parameters; those of some models depend on the size of "
+                    "their samples",
+             .next = "begin with a run of this model; to take only what fits, use model.weights and weights_match"});
+}
+
+/// Takes a tensor out of the model's files. `file_shape`: its shape there; empty: `shape`, the model's. Throws a user
+/// error if it is missing or has another shape.
+at::Tensor take(TensorMap& tensors, const std::string& name, const Shape& shape, const Shape& file_shape,
+                const fs::path& checkpoint, ModelMatch match) {
   const auto found = tensors.find(name);
-  const bool fits = found != tensors.end() && found->second.numel() == element_count(shape);
+  const bool fits = found != tensors.end() && found->second.sizes().equals(file_shape.empty() ? shape : file_shape);
   if (!fits && match == ModelMatch::tensors)
-    fail_user({.where = checkpoint.string(),
-               .what = fmt::format("its model has {} \"{}\"", found == tensors.end() ? "no" : "another shape of", name),
-               .why =
-                   "the experiment's model must have the same parameters; those of some models depend on the size of "
-                   "their samples",
-               .next = "begin with a run of this model; to take only what fits, use model.weights and weights_match"});
+    fail_other_tensors(
+        checkpoint, fmt::format("its model has {} \"{}\"", found == tensors.end() ? "no" : "another shape of", name));
   if (!fits)
     fail_damaged(checkpoint, fmt::format("tensor \"{}\"", name),
                  found == tensors.end() ? "it is missing" : "it has another shape");
-  return found->second.reshape(shape);
+  at::Tensor tensor = found->second.reshape(shape);
+  tensors.erase(found);
+  return tensor;
 }
 
 template <class T>
@@ -242,7 +248,7 @@ CheckpointIndex write_checkpoint(FileSystem& files, const fs::path& folder, Chec
   const auto file_of = write_shards(files, unfinished, kModelFiles, in_file, shard_bytes, index.files);
   int64_t weight_bytes = 0;
   for (const auto& entry : in_file) weight_bytes += int64_t(entry.second.nbytes());
-  write_text(files, unfinished, kWeightsIndex,
+  write_text(files, unfinished, kCheckpointWeights,
              json{{"metadata", {{"total_size", weight_bytes}}}, {"weight_map", file_of}}.dump(1) + "\n", index.files);
   write_shards(files, unfinished, kStateFiles, state_tensors(state), shard_bytes, index.files);
   write_shards(files, unfinished, kAgreementFiles, state.agreement, shard_bytes, index.files);
@@ -319,9 +325,11 @@ Checkpoint read_checkpoint(const fs::path& checkpoint, const Model& model, Model
           fail_damaged(path, fmt::format("tensor \"{}\"", printable(name)), "this version does not know the name");
   }
   for (const ParameterSpec& spec : model.parameters())
-    read.state.weights[spec.name] = take(weights, spec.name, spec.shape, checkpoint, match);
+    read.state.weights[spec.name] = take(weights, spec.name, spec.shape, spec.file_shape, checkpoint, match);
   for (const BufferSpec& spec : model.buffers())
-    read.state.buffers[spec.name] = take(weights, spec.name, spec.shape, checkpoint, match);
+    read.state.buffers[spec.name] = take(weights, spec.name, spec.shape, {}, checkpoint, match);
+  if (match == ModelMatch::tensors && !weights.empty())
+    fail_other_tensors(checkpoint, fmt::format("its model also has \"{}\"", printable(weights.begin()->first)));
   return read;
 }
 

@@ -23,6 +23,8 @@
 namespace trireme {
 
 inline constexpr const char* kCheckpointIndex = "checkpoint.json";
+/// The file of each tensor of the model; read_weights reads all of them through it.
+inline constexpr const char* kCheckpointWeights = "model.safetensors.index.json";
 inline constexpr std::string_view kCheckpointPrefix = "step-";
 inline constexpr std::string_view kUnfinished = ".tmp";  ///< suffix of a name while it is written or removed
 /// Bytes of tensors in one file, at most. A larger tensor has a file to itself.

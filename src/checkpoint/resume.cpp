@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "experiment/batches.h"
+#include "experiment/initial_weights.h"
 #include "program/graph.h"
 #include "trireme/error.h"
 
@@ -21,9 +22,30 @@ namespace fs = std::filesystem;
 
 /// Settings that must not change: with another value, the checkpoint's step, samples or tensors would mean something
 /// else.
-constexpr std::array<std::string_view, 8> kFixed = {
-    "seed",    "batch",     "data.name",         "training samples",
-    "numbers", "optimizer", "optimizer.tensors", "data.pad_to_multiple_of"};
+constexpr std::array<std::string_view, 10> kFixed = {
+    "seed",         "batch",      "data.name",         "training samples",
+    "numbers",      "optimizer",  "optimizer.tensors", "data.pad_to_multiple_of",
+    kSharesSetting, kAlphaSetting};
+
+/// Settings of which only this matters to the state: whether they are 0. They decide which state tensors the optimizer
+/// has; the number of tensors does not tell momentum from averaged weights.
+constexpr std::array<std::string_view, 3> kOfStateTensors = {"optimizer.momentum", "optimizer.centered",
+                                                             "optimizer.ema"};
+
+/// Followed by an option's name. An option may change what the model computes and leave its layers and shapes as they
+/// are, as attention's heads do; only the share of values that dropout leaves out may change.
+constexpr std::string_view kModelOption = "model.options.", kDropoutOption = "model.options.probability";
+
+template <size_t n>
+bool contains(const std::array<std::string_view, n>& keys, std::string_view key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+/// True if a checkpoint with the setting `written` cannot be resumed with `now`, which differs.
+bool must_match(std::string_view key, const std::string& written, const std::string& now) {
+  if (contains(kOfStateTensors, key)) return (written == "0") != (now == "0");
+  return contains(kFixed, key) || (key.starts_with(kModelOption) && key != kDropoutOption);
+}
 
 std::string text_of(const Length& length) {
   return fmt::format("{:g} {}", length.count, length.unit == Length::Unit::steps ? "steps" : "epochs");
@@ -89,9 +111,87 @@ Resumption open_checkpoint(const fs::path& path, const Model& model, ModelMatch 
                              : newest(checkpoint_folder_of(path), model, match);
 }
 
+/// `augmentation`: nullopt: the data set's standard one.
+std::string text_of(const std::optional<Augmentation>& augmentation) {
+  if (!augmentation) return "standard";
+  const Augmentation& a = *augmentation;
+  std::string text = fmt::format("padding {}, flip {}, cutout {}, mixup {}", a.padding, a.flip, a.cutout, a.mixup);
+  if (const std::optional<RandomResizedCrop>& crop = a.resized_crop)
+    text += fmt::format(", resized crop of area {} to {}, aspect {} to {}", crop->least_area, crop->most_area,
+                        crop->least_aspect, crop->most_aspect);
+  return text;
+}
+
+/// The settings of an optimizer that are numbers.
+std::map<std::string, std::string> optimizer_numbers(const OptimizerConfig& o) {
+  const std::pair<const char*, double> numbers[] = {{"momentum", o.momentum},
+                                                    {"nesterov", o.nesterov ? 1 : 0},
+                                                    {"weight_decay", o.weight_decay},
+                                                    {"beta1", o.beta1},
+                                                    {"beta2", o.beta2},
+                                                    {"epsilon", o.epsilon},
+                                                    {"alpha", o.alpha},
+                                                    {"centered", o.centered ? 1 : 0},
+                                                    {"rate_decay", o.rate_decay},
+                                                    {"initial_accumulator", o.initial_accumulator},
+                                                    {"trust", o.trust},
+                                                    {"ema", o.ema}};
+  std::map<std::string, std::string> settings;
+  for (const auto& [key, value] : numbers) settings[fmt::format("optimizer.{}", key)] = fmt::format("{}", value);
+  return settings;
+}
+
+/// Options of a model of the zoo, those that the experiment leaves out included.
+std::map<std::string, double> options_of(const Experiment& e) {
+  const std::vector<std::string> names = model_names();
+  if (!e.model_file.empty() || std::find(names.begin(), names.end(), e.model_name) == names.end()) return {};
+  std::map<std::string, double> options = e.model_options;
+  options.merge(model_options(e.model_name));
+  return options;
+}
+
 /// The numbers of weights and of the optimizer's state.
 const char* numbers_of(const Experiment& experiment) {
   return experiment.precision == Precision::fp64 ? "float64" : "float32";
+}
+
+/// The first parameter that the experiment trains and whose optimizer state is not in the checkpoint; "": there is
+/// none.
+std::string without_state(const Checkpoint& checkpoint, const RunSpec& experiment, const Model& model) {
+  const size_t count = size_t(optimizer_state_count(experiment.optimizer));
+  const std::vector<std::string> frozen = frozen_of(experiment);
+  for (const ParameterSpec& parameter : model.parameters()) {
+    const auto state = checkpoint.state.optimizer.find(parameter.name);
+    const size_t tensors = state == checkpoint.state.optimizer.end() ? 0 : state->second.size();
+    if (tensors != count && !freezes(frozen, parameter.name)) return parameter.name;
+  }
+  return "";
+}
+
+/// Lets the optimizer's state begin anew, with a notice.
+void begin_optimizer_anew(const std::string& why, Resumption& resumption) {
+  TrainingState& state = resumption.checkpoint.state;
+  if (!state.optimizer.empty()) resumption.notices.push_back("the optimizer's state begins anew: " + why);
+  state.optimizer.clear();
+  state.averaged_buffers.clear();
+  state.updates = 0;
+}
+
+std::string not_trained_before(const std::string& parameter) {
+  return fmt::format("there is none of {}, which was not trained", parameter);
+}
+
+/// Parameters that are trained from now on would have averages of 0 and moments of an early update at a late one.
+/// Errors (user): replicas have such parameters, each with a state of its own.
+void complete_optimizer(const RunSpec& experiment, const Model& model, const std::string& frozen_before,
+                        Resumption& resumption) {
+  const std::string missing = without_state(resumption.checkpoint, experiment, model);
+  if (resumption.checkpoint.state.updates == 0 || missing.empty()) return;
+  if (!resumption.checkpoint.state.agreement_texts.empty())
+    fail_setting(
+        resumption.path, "frozen", fmt::format("[{}]", frozen_before),
+        fmt::format("[{}]: the replicas' optimizers have no state of {}", join(frozen_of(experiment)), missing));
+  begin_optimizer_anew(not_trained_before(missing), resumption);
 }
 
 }  // namespace
@@ -119,19 +219,13 @@ std::map<std::string, std::string> curve_settings(const RunSpec& e, const Model&
   using Kind = LearningRateSchedule::Kind;
   if (e.schedule.kind == Kind::cosine || e.schedule.kind == Kind::polynomial)
     settings["length in steps"] = std::to_string(steps);
-  const std::pair<const char*, double> numbers[] = {{"momentum", o.momentum},
-                                                    {"nesterov", o.nesterov ? 1 : 0},
-                                                    {"weight_decay", o.weight_decay},
-                                                    {"beta1", o.beta1},
-                                                    {"beta2", o.beta2},
-                                                    {"epsilon", o.epsilon},
-                                                    {"alpha", o.alpha},
-                                                    {"centered", o.centered ? 1 : 0},
-                                                    {"rate_decay", o.rate_decay},
-                                                    {"initial_accumulator", o.initial_accumulator},
-                                                    {"trust", o.trust},
-                                                    {"ema", o.ema}};
-  for (const auto& [key, value] : numbers) settings[fmt::format("optimizer.{}", key)] = fmt::format("{}", value);
+  settings.merge(optimizer_numbers(o));
+  for (const auto& [key, value] : options_of(e))
+    settings[fmt::format("{}{}", kModelOption, key)] = fmt::format("{}", value);
+  if (e.data.augment) settings["data.augmentation"] = text_of(e.data.augmentation);
+  settings[kSharesSetting] = name_of(e.replicas.shares);
+  if (e.replicas.shares == SampleShares::dirichlet || e.replicas.shares == SampleShares::quantity)
+    settings[kAlphaSetting] = fmt::format("{}", e.replicas.alpha);
   return settings;
 }
 
@@ -143,11 +237,12 @@ Resumption open_resumption(const fs::path& path, const RunSpec& experiment, cons
       length ? *length : steps_of(experiment.length, Batches(experiment, data).sampler().steps_per_epoch());
   const auto now = curve_settings(experiment, model, data, steps);
   std::vector<std::string> differing;
+  std::optional<std::string> frozen_before;  // if it differs
   for (const auto& [key, written] : index.settings) {
     const auto mine = now.find(key);
     if (mine == now.end() || mine->second == written) continue;
-    if (std::find(kFixed.begin(), kFixed.end(), key) != kFixed.end())
-      fail_setting(resumption.path, key, written, mine->second);
+    if (must_match(key, written, mine->second)) fail_setting(resumption.path, key, written, mine->second);
+    if (key == "frozen") frozen_before = written;
     differing.push_back(fmt::format("{} {}, was {}", key, mine->second, written));
   }
   if (steps > 0 && index.step >= steps)
@@ -158,22 +253,22 @@ Resumption open_resumption(const fs::path& path, const RunSpec& experiment, cons
          .next = fmt::format("train longer: --steps {} or more, which counts from the beginning", index.step + 1)});
   if (!differing.empty())
     resumption.notices.push_back("the curve will not be that of one uninterrupted run: " + join(differing, "; "));
+  if (frozen_before) complete_optimizer(experiment, model, *frozen_before, resumption);
   return resumption;
 }
 
 namespace {
 
-/// The first parameter that the experiment trains and whose optimizer state is not in the checkpoint; "": there is
-/// none.
-std::string without_state(const Checkpoint& checkpoint, const RunSpec& experiment, const Model& model) {
-  const size_t count = size_t(optimizer_state_count(experiment.optimizer));
-  const std::vector<std::string> frozen = frozen_of(experiment);
-  for (const ParameterSpec& parameter : model.parameters()) {
-    const auto state = checkpoint.state.optimizer.find(parameter.name);
-    const size_t tensors = state == checkpoint.state.optimizer.end() ? 0 : state->second.size();
-    if (tensors != count && !freezes(frozen, parameter.name)) return parameter.name;
-  }
-  return "";
+/// Errors (user): the weights are those of one of several replicas. Where a parameter server alone wrote the
+/// checkpoint, they are the server's.
+void refuse_one_of_replicas(const Resumption& start) {
+  if (!start.checkpoint.state.agreement_texts.contains("0")) return;
+  const fs::path run = fs::absolute(start.path).lexically_normal().parent_path().parent_path();
+  const fs::path result = fs::exists(run / kWeightsFile) ? run / kWeightsFile : fs::path("FOLDER") / kWeightsFile;
+  fail_user({.where = start.path.string(),
+             .what = "is of replicas under an update policy",
+             .why = "its weights are those of the first replica, not the run's result",
+             .next = fmt::format("begin with the result's weights: --set model.weights={}", result.string())});
 }
 
 /// Returns why the optimizer's state cannot be used; "" if it can.
@@ -185,8 +280,12 @@ std::string why_no_optimizer_state(const Checkpoint& checkpoint, const RunSpec& 
     return fmt::format("it is of {}, the experiment has {}", kind->second, experiment.optimizer.kind->name);
   if (tensors->second != std::to_string(optimizer_state_count(experiment.optimizer)))
     return "it has another number of tensors";
+  for (const auto& [key, now] : optimizer_numbers(experiment.optimizer))
+    if (const auto written = settings.find(key);
+        contains(kOfStateTensors, key) && written != settings.end() && must_match(key, written->second, now))
+      return fmt::format("it is of {} = {}, the experiment has {}", key, written->second, now);
   const std::string missing = without_state(checkpoint, experiment, model);
-  return missing.empty() ? "" : fmt::format("there is none of {}, which was not trained", missing);
+  return missing.empty() ? "" : not_trained_before(missing);
 }
 
 }  // namespace
@@ -195,18 +294,15 @@ Resumption open_start(const fs::path& path, const RunSpec& experiment, const Mod
   Resumption start = open_checkpoint(path, model, ModelMatch::tensors);
   CheckpointIndex& index = start.checkpoint.index;
   TrainingState& state = start.checkpoint.state;
+  refuse_one_of_replicas(start);
   const std::string numbers = numbers_of(experiment);
   if (const auto written = index.settings.find("numbers");
       written != index.settings.end() && written->second != numbers)
     fail_setting(start.path, "numbers", written->second, numbers);
   start.notices.insert(start.notices.begin(), fmt::format("begins with the state after step {} of {}, written under {}",
                                                           index.step, start.path.string(), index.plan));
-  if (const std::string why = why_no_optimizer_state(start.checkpoint, experiment, model); !why.empty()) {
-    if (!state.optimizer.empty()) start.notices.push_back("the optimizer's state begins anew: " + why);
-    state.optimizer.clear();
-    state.averaged_buffers.clear();
-    state.updates = 0;
-  }
+  if (const std::string why = why_no_optimizer_state(start.checkpoint, experiment, model); !why.empty())
+    begin_optimizer_anew(why, start);
   const std::vector<std::string> frozen = frozen_of(experiment);
   std::erase_if(state.optimizer, [&](const auto& entry) { return freezes(frozen, entry.first); });
   state.carried.clear();
@@ -218,14 +314,33 @@ Resumption open_start(const fs::path& path, const RunSpec& experiment, const Mod
   return start;
 }
 
+namespace {
+
+/// `found`: all are after the last step. Errors (user): one of them is undamaged, so the training is complete.
+void refuse_to_train_again(const std::vector<FoundCheckpoint>& found, int64_t steps) {
+  for (auto entry = found.rbegin(); entry != found.rend(); ++entry)
+    if (damage_of(*entry).empty())
+      fail_user({.where = entry->path.string(),
+                 .what = fmt::format("training is complete: {} are done", counted(steps, "step")),
+                 .why = "a rank was lost after this checkpoint, and there is no older one to go on from",
+                 .next = fmt::format("use its weights: model.weights = \"{}\"",
+                                     (entry->path / kCheckpointWeights).string())});
+}
+
+}  // namespace
+
 std::optional<Resumption> open_own_resumption(const fs::path& run_folder, const RunSpec& experiment, const Model& model,
                                               const TaskData& data) {
   const fs::path folder = run_folder / kCheckpointFolder;
   const int64_t steps = steps_of(experiment.length, Batches(experiment, data).sampler().steps_per_epoch());
   std::vector<FoundCheckpoint> found;
   if (fs::is_directory(folder)) found = find_checkpoints(folder);
+  const std::vector<FoundCheckpoint> all = found;
   std::erase_if(found, [&](const FoundCheckpoint& entry) { return entry.step >= steps; });
-  if (found.empty()) return std::nullopt;
+  if (found.empty()) {
+    refuse_to_train_again(all, steps);
+    return std::nullopt;
+  }
   std::vector<std::string> damaged;
   for (auto entry = found.rbegin(); entry != found.rend(); ++entry) {
     try {

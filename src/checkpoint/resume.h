@@ -13,6 +13,9 @@
 
 namespace trireme {
 
+/// Keys of settings that only a plan with an agreement uses: which samples each replica has.
+inline constexpr const char *kSharesSetting = "update.shares", *kAlphaSetting = "update.alpha";
+
 /// Returns the settings that determine a run's curve, by the experiment's keys. `steps`: of the whole run.
 std::map<std::string, std::string> curve_settings(const RunSpec& experiment, const Model& model, const TaskData& data,
                                                   int64_t steps);
@@ -26,8 +29,9 @@ struct Resumption {
 
 /// Opens the checkpoint at `path`; for a run's folder or a folder of checkpoints, the newest one that verifies. Errors
 /// (user): there is none, or none that verifies; a single one is damaged; another model, seed, batch, training set,
-/// optimizer or width of numbers; nothing is left to train. `steps`: of the whole run; 0: not known before it ends;
-/// nullopt: those of all workers together.
+/// optimizer, kind of state tensor or width of numbers; nothing is left to train. If parameters are trained that were
+/// frozen, the optimizer's state begins anew, as a notice says; of replicas that agree, this is an error. `steps`: of
+/// the whole run; 0: not known before it ends; nullopt: those of all workers together.
 Resumption open_resumption(const std::filesystem::path& path, const RunSpec& experiment, const Model& model,
                            const TaskData& data, std::optional<int64_t> steps = std::nullopt);
 
@@ -35,12 +39,12 @@ Resumption open_resumption(const std::filesystem::path& path, const RunSpec& exp
 /// with weights, running statistics and the optimizer's state, but with no step done and without the state of layers or
 /// of replicas. The batch, the data, the sizes of samples and what is frozen may differ. Where the optimizer or the
 /// trained parameters do, the optimizer's state begins anew, as a notice says. Errors (user): there is no undamaged
-/// checkpoint; other parameters; another width of numbers.
+/// checkpoint; other parameters; another width of numbers; its weights are those of one of several replicas.
 Resumption open_start(const std::filesystem::path& path, const RunSpec& experiment, const Model& model);
 
 /// For a run that continues in its own folder: returns its newest checkpoint that verifies and after which something is
-/// left to train; nullopt if there is none. Checkpoints after that one are removed, because the run writes them again.
-/// Errors: as above, and those of removing.
+/// left to train; nullopt if there is no checkpoint. Checkpoints after that one are removed, because the run writes
+/// them again. Errors: as above; only checkpoints after the last step are left (user); those of removing.
 std::optional<Resumption> open_own_resumption(const std::filesystem::path& run_folder, const RunSpec& experiment,
                                               const Model& model, const TaskData& data);
 

@@ -12,6 +12,7 @@
 #include "checkpoint/checkpoint_folder.h"
 #include "cli/left_behind.h"
 #include "cli/text_table.h"
+#include "cli/train_checkpoints.h"
 #include "report/run_json.h"
 #include "study/page.h"
 #include "study/study.h"
@@ -22,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The run of a phase that was trained to its end; nullopt: it was not.
+/// The run of a phase that was trained to its end; nullopt: it was not, or the state at its end could not be written.
 std::optional<ExperimentResult> finished_run(const fs::path& run) {
   const fs::path file = run / "run.json";
   if (!fs::exists(file)) return std::nullopt;
@@ -32,7 +33,9 @@ std::optional<ExperimentResult> finished_run(const fs::path& run) {
     ExperimentResult result = from_json(content, file.string());
     const bool ended = result.rows.size() == 1 && (result.rows.front().status == RunStatus::ok ||
                                                    result.rows.front().status == RunStatus::timed_out);
-    return ended ? std::optional(std::move(result)) : std::nullopt;
+    // The next phase begins with the last checkpoint: without it, the phase goes on from an older one.
+    const bool is_over = ended && !lacks_last_checkpoint(result.rows.front());
+    return is_over ? std::optional(std::move(result)) : std::nullopt;
   } catch (const Error&) {
     return std::nullopt;  // the run was killed while it wrote the file
   }

@@ -114,6 +114,16 @@ void check_frozen(const std::string& where, const RunSpec& experiment, const Mod
   }
 }
 
+/// Replicas that agree have states of their own, which one phase cannot hand over to another. `k`: the phase's number,
+/// from 0. Errors (user).
+void check_agreement(const std::string& where, const std::string& plan, size_t k, size_t phases) {
+  if (k > 0)
+    fail_user({where, plan, "an update policy cannot begin with the state of another run", "choose another plan"});
+  if (phases > 1)
+    fail_user({where, plan, "the next phase cannot begin with the states of an update policy's replicas",
+               "choose another plan, or train each phase alone: --phase 2 --set model.weights=FOLDER"});
+}
+
 /// What the phases that were checked so far have in common.
 struct Common {
   std::vector<std::string> tensors;  ///< of phase 1
@@ -124,8 +134,7 @@ struct Common {
 int64_t check_phase(const TrainOptions& options, const Experiment& experiment, size_t k, Common& common) {
   const std::string where = fmt::format("phase {}", k + 1), plan = plan_of(options, experiment.phases[k]);
   check_plan_name(plan, where);
-  if (k > 0 && is_update_policy(plan))
-    fail_user({where, plan, "an update policy cannot begin with the state of another run", "choose another plan"});
+  if (is_update_policy(plan)) check_agreement(where, plan, k, experiment.phases.size());
   const TrainSubject subject = open_subject(RunSpec{experiment_of(options, int(k) + 1).read()});
   check_device(subject.experiment);
   check_batch(subject.experiment, subject.data);
@@ -149,6 +158,7 @@ int64_t check_phase(const TrainOptions& options, const Experiment& experiment, s
   const std::vector<int> devices =
       options.processes > 0 ? std::vector<int>{options.processes} : options.experiment.devices;
   const Plan chosen = choose_plan(plan, devices, subject.experiment, subject.model);
+  if (!chosen.agreement.empty()) check_agreement(where, plan, k, experiment.phases.size());
   if (options.processes > 0 && chosen.workers() != options.processes)
     fail_user({where, plan,
                fmt::format("it is for {}, and there are {} processes", counted(chosen.workers(), "worker"),

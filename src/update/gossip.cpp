@@ -53,9 +53,9 @@ class GossipReplica final : public ReplicaPolicy {
   bool after_step(const StepFacts& facts, ReplicaState& state) override {
     if (!cadence_.due_after(facts)) return false;
     const int own = hub_.replica(), partner = gossip_partner(options_, own, hub_.replicas(), exchanges_++);
-    if (partner == own) return false;
-    const std::array members = {std::min(own, partner), std::max(own, partner)};
-    average(state, members);
+    if (partner != own) average(state, std::array{std::min(own, partner), std::max(own, partner)});
+    // Also without a partner: in a step with an exchange all replicas agree on whether the run ends, so all must say
+    // that it was one.
     return true;
   }
 

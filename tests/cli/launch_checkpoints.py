@@ -77,6 +77,15 @@ class LaunchCheckpoints(LaunchTest):
                     continue  # its result depends on the order of visits
                 self.assertEqual(self.weights(f"{name}{k}"), self.weights(f"t{k}"), (policy, name))
 
+    def test_three_replicas_under_gossip(self):
+        """In each exchange one of three replicas has no partner. It agrees with the others on whether the run ends."""
+        for k, graph in enumerate(("exponential", "ring")):
+            self.trireme("launch", "-n", "3", "train", "e.toml", "--plan", f"gossip,every=2 steps,graph={graph}", *EVERY_2,
+                         "--out", f"g{k}")
+            row = self.json(f"g{k}", "run.json")["rows"][0]
+            self.assertEqual((row["status"], len(row["curve"])), ("ok", 6), (graph, row["reason"]))
+            self.assertEqual(self.steps_in(f"g{k}"), [2, 4, 6])
+
     def test_replicas_that_are_processes_are_interrupted(self):
         """The launcher passes Ctrl-C to all ranks; if a single rank gets a signal to end, all end."""
         endless = ["--set", "length=1000000 steps", "--set", "evaluate_every=1000000 steps", "--set", "checkpoint.every=100000 steps",

@@ -125,6 +125,25 @@ TEST(Gossip, FollowsTheReference) {
       }
 }
 
+/// In the step of an exchange all replicas agree on whether the run ends, also those without a partner.
+TEST(Gossip, AllReplicasHaveTheirExchangesInTheSameSteps) {
+  for (const Graph graph : kGraphs)
+    for (const int n : {1, 2, 3, 5, 6}) {
+      auto policy = gossip({.graph = graph, .every = steps(2), .seed = 9});
+      ThreadWorld world(n);
+      std::vector<std::vector<bool>> exchanged(static_cast<size_t>(n));
+      run_replicas(world, [&](Hub& hub) {
+        ReplicaState state = toy_state(Vector(6, hub.replica()));
+        const auto replica = policy->for_replica(hub);
+        for (int64_t k = 0; k < 8; ++k)
+          exchanged[size_t(hub.replica())].push_back(replica->after_step({.step = k, .samples = 1}, state));
+        replica->finish(state);
+      });
+      for (const std::vector<bool>& of_replica : exchanged)
+        EXPECT_EQ(of_replica, std::vector<bool>({false, true, false, true, false, true, false, true})) << n;
+    }
+}
+
 TEST(Gossip, SaysWhatIsWrong) {
   const auto expect = [](const std::vector<std::string>& parts, const std::string& keys) {
     const ConfigTable table = ConfigTable::from_string("policy = \"gossip\"\n" + keys, "e.toml");

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
+#include "base/random.h"
 #include "checkpoint/state_tensors.h"
 #include "trireme/error.h"
 #include "update/policy_state.h"
@@ -14,6 +16,7 @@ namespace trireme {
 namespace {
 
 constexpr const char* kWhere = "the checkpoint";
+constexpr const char* kOrder = "order of weights";  // key of a text
 constexpr std::string_view kWeights = "weights/", kBuffers = "buffers/";
 
 std::string of_replica(int replica) { return fmt::format("replica/{}/", replica); }
@@ -62,6 +65,13 @@ AgreementParts of_server(TrainingState all, AgreementParts parts) {
   return parts;
 }
 
+/// True if the policy stores weights, not only numbers and statistics.
+bool has_weights_of_policy(const TrainingState& state) {
+  return std::any_of(state.agreement.begin(), state.agreement.end(), [](const auto& entry) {
+    return entry.first.starts_with("policy/") && entry.first.find("/weights/") != std::string::npos;
+  });
+}
+
 PolicyState policy_of(const std::string& whose, TrainingState& all) {
   const auto text = all.agreement_texts.find(whose);
   if (text == all.agreement_texts.end())
@@ -95,6 +105,38 @@ void add_replica(int replica, const ReplicaProgress& progress, TrainingState own
 void add_policy(const std::string& whose, const PolicyStateParts& parts, TrainingState& all) {
   all.agreement_texts[whose] = parts.text;
   for (const auto& [name, tensor] : parts.tensors) all.agreement[of_policy(whose) + name] = tensor;
+}
+
+std::string order_of_weights(const Program& program) {
+  std::string text, last;
+  int64_t at = 0;  // where the slice begins
+  for (const Bucket& bucket : program.buckets) {
+    if (bucket.contributors.empty()) continue;  // frozen
+    for (const int holder : bucket.holders) {
+      const Range slice = bucket.slice_of(holder);
+      for (const ParameterShard& shard : bucket.shards) {
+        if (shard.offset >= slice.end || shard.offset + shard.size() <= slice.begin) continue;
+        std::string line = program.parameters[size_t(shard.parameter)].spec.name;
+        for (const Range& range : shard.box) line += fmt::format(" {}-{}", range.begin, range.end);
+        line += fmt::format(" at {}\n", at + shard.offset - slice.begin);
+        if (line != last) text += line;  // the same: the rest of a shard that began in the slice before
+        last = std::move(line);
+      }
+      at += slice.size();
+    }
+  }
+  return fmt::format("{:016x}", random_key(0, text));
+}
+
+void add_order(const Program& program, TrainingState& all) { all.agreement_texts[kOrder] = order_of_weights(program); }
+
+void check_order(const Program& program, const TrainingState& state) {
+  const auto written = state.agreement_texts.find(kOrder);
+  if (written == state.agreement_texts.end() || written->second == order_of_weights(program)) return;
+  if (!has_weights_of_policy(state)) return;
+  fail_user({kWhere, "the weights that the update policy stores",
+             "they lie in another order than under this plan with this precision and these frozen parameters",
+             "resume under the plan, the precision and the frozen parameters that wrote it, or start a new run"});
 }
 
 void check_agreement_state(const Plan& plan, const TrainingState& state) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "program/program.h"
 #include "runtime/migrate/training_state.h"
 #include "trireme/plan.h"
 #include "update/policy_state.h"
@@ -24,6 +25,14 @@ struct ReplicaProgress {
 void add_replica(int replica, const ReplicaProgress& progress, TrainingState own, TrainingState& all);
 /// Adds a policy's part: of a replica, by its number, or kShared.
 void add_policy(const std::string& whose, const PolicyStateParts& parts, TrainingState& all);
+
+/// Returns a fingerprint of the order in which the weights of a replica of this program lie in a policy's state: one
+/// after the other, as its buckets and their holders' slices do (ReplicaView::state). The precision, the inner plan and
+/// what is frozen determine it; how buckets are cut does not.
+std::string order_of_weights(const Program& program);
+void add_order(const Program& program, TrainingState& all);
+/// Errors (user): the policy's weights lie in another order than under this program. Older checkpoints do not say it.
+void check_order(const Program& program, const TrainingState& state);
 
 /// Adds the progress of a replica whose own state is not known.
 void add_progress(int replica, const ReplicaProgress& progress, TrainingState& all);

@@ -22,6 +22,7 @@ constexpr auto kPatience = std::chrono::milliseconds(50);
 }  // namespace
 
 void RunAgreement::resume(TrainingState state, std::vector<std::unique_ptr<ReplicaGroup>>& groups) {
+  check_order(training_, state);
   AgreementParts parts = take_apart(std::move(state), plan_.replicas);
   update_->resume(parts.shared, 0);
   for (size_t r = 0; r < groups.size(); ++r) {
@@ -44,7 +45,10 @@ void RunAgreement::keep(ReplicaGroup& group, TrainingState state) {
   const ReplicaProgress progress{.steps = next_step(group.number), .samples = group.samples};
   TrainingState part;
   add_policy(std::to_string(group.number), own, part);
-  if (group.number == 0) add_policy(kShared, parts_of(update_->state(hub.now())), part);
+  if (group.number == 0) {
+    add_policy(kShared, parts_of(update_->state(hub.now())), part);
+    add_order(training_, part);
+  }
   add_replica(group.number, progress, std::move(state), part);
   if (hub.reports()) return hub.report(report_of(part));
   add_part(std::move(part));
@@ -123,6 +127,7 @@ void RunAgreement::write_server_state(bool is_last) {
   if (!values) return;
   TrainingState state = state_of_values(training_, model_, experiment_.precision, experiment_.seed, *values);
   add_policy(kShared, parts_of(update_->state(world_->now())), state);
+  add_order(training_, state);
   {
     MutexLock lock(mutex_);
     for (size_t r = 0; r < next_step_.size(); ++r) add_progress(int(r), {next_step_[r], samples_of_replica_[r]}, state);
