@@ -170,9 +170,13 @@ std::string rule_in_words(const Projection& projection, const ProjectedRow& row)
 
 std::string crossover_in_words(const Projection& projection, const ProjectedRow& row) {
   const std::vector<int> again = data_faster_again(projection.rows);
-  std::string text = fmt::format("{} {} devices{} a hybrid is faster than data parallelism on the same devices{}\n",
-                                 again.empty() ? "from" : "on", row.devices, again.empty() ? " on" : "",
-                                 rule_in_words(projection, row));
+  const bool unknown = row.data && !row.data->seconds();
+  std::string text = fmt::format(
+      "{} {} devices{} a hybrid {}{}\n", again.empty() ? "from" : "on", row.devices, again.empty() ? " on" : "",
+      unknown ? fmt::format("reaches the target, and there is no time for data parallelism on the same devices: {}",
+                            row.data->epochs.basis)
+              : "is faster than data parallelism on the same devices",
+      rule_in_words(projection, row));
   if (!again.empty()) text += fmt::format("data parallelism is faster again on {} devices\n", fmt::join(again, ", "));
   return text;
 }

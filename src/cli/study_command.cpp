@@ -127,6 +127,11 @@ class StudyTrainer {
                               estimated_ > 0 ? ", in about " + format_seconds(estimated_) : ""));
   }
 
+  /// False: runs have mistakes, which prepare() has said.
+  bool can_train_all() const {
+    return std::all_of(runs_.begin(), runs_.end(), [](const PreparedRun& run) { return run.problem.empty(); });
+  }
+
   /// Returns false if a run or a row failed, or the user ended the study.
   bool train() {
     bool all = true;
@@ -393,7 +398,7 @@ int run_study(const StudyOptions& options) {
   StudyTrainer trainer(study, {size, options.data_dir, folder}, progress, forks);
   trainer.prepare();
   trainer.describe();
-  if (options.dry_run) return 0;
+  if (options.dry_run) return trainer.can_train_all() ? 0 : 1;
   const bool all = trainer.train();
   std::cout << "\n";
   for (const std::string& line : study_answer(trainer.result())) std::cout << line << "\n";

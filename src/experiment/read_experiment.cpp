@@ -217,7 +217,10 @@ Experiment read_experiment(const std::filesystem::path& path, const ExperimentOv
   file.allow_short_form("model", "name");
   const std::vector<PhaseSpec> phases = read_phases(file);
   change_to_phase(overrides.phase, phases, file);
-  for (const std::string& assignment : overrides.set) file.override_with(assignment);
+  for (const std::string& assignment : overrides.set) {
+    refuse_phase_as_key(assignment);
+    file.override_with(assignment);
+  }
   if (overrides.device) file.override_with("device=" + *overrides.device, "--device " + *overrides.device);
   Experiment e;
   e.file = path;

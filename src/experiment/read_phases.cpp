@@ -70,6 +70,15 @@ std::vector<PhaseSpec> read_phases(const ConfigTable& file) {
   return phases;
 }
 
+void refuse_phase_as_key(const std::string& assignment) {
+  constexpr std::string_view kPhase = "phase";
+  if (!assignment.starts_with(kPhase) ||
+      std::string_view("=.[").find(assignment[kPhase.size()]) == std::string_view::npos)
+    return;
+  fail_user({"--set", assignment, "phases are tables [[phase]] of the file, not a key",
+             "choose one with --phase 1, or change the file"});
+}
+
 void change_to_phase(int phase, const std::vector<PhaseSpec>& phases, ConfigTable& file) {
   if (phase == 0) return;
   if (phase > int(phases.size()))

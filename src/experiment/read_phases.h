@@ -14,6 +14,9 @@ inline constexpr const char* kFirstPhase = "phase-1";  ///< folder of the first 
 /// change between phases.
 std::vector<PhaseSpec> read_phases(const ConfigTable& file);
 
+/// Errors (user): the assignment, of --set, is to the key "phase".
+void refuse_phase_as_key(const std::string& assignment);
+
 /// Overrides the file's keys with the changes of the phase (from 1). Errors (user): there is no such phase.
 void change_to_phase(int phase, const std::vector<PhaseSpec>& phases, ConfigTable& file);
 

@@ -1,6 +1,7 @@
 """Training in phases, and runs that begin with the state of another."""
 import json
 import os
+import re
 import shutil
 import signal
 
@@ -122,6 +123,37 @@ class Phases(CliTest):
         self.assertIn("begins with the state after step 8 of a/phase-2", out)
         self.assertEqual([phase["steps"] for phase in self.json("a", "phases.json")["phases"]], [32, 8, 5])
 
+    def test_a_phase_without_its_last_checkpoint_goes_on(self):
+        """As if the disk had been full at the end of phase 2."""
+        self.trireme("train", "p.toml", "--set", "checkpoint.every=3 steps", "--set", "checkpoint.keep=0", "--out", "a")
+        run = self.json("a", "phase-2", "run.json")
+        checkpoints = run["rows"][0]["checkpoints"]
+        self.assertEqual((checkpoints["newest_step"], checkpoints["failed"]), (8, 0))
+        checkpoints.update(newest_step=6, failed=1)
+        with open(self.path("a", "phase-2", "run.json"), "w", encoding="utf-8") as file:
+            json.dump(run, file)
+        shutil.rmtree(self.path("a", "phase-2", "checkpoints", "step-00000008"))
+        os.remove(self.path("a", "phases.json"))
+        shutil.rmtree(self.path("a", "phase-3"))
+        out, _ = self.trireme("train", "p.toml", "--set", "checkpoint.every=3 steps", "--resume", "a")
+        for words in ("was trained: a/phase-1", "resumes after step 6",
+                      "begins with the state after step 8 of a/phase-2.2"):
+            self.assertIn(words, out)
+        self.assertEqual(self.of_phases("a", "folder"), ["phase-1", "phase-2.2", "phase-3"])
+
+    def test_update_policies(self):
+        """Checkpoints of replicas that agree hold the first replica's weights, so nothing can begin with them."""
+        self.experiment("first.toml", PHASES.replace("batch = 16", 'plan = "local-sgd"'))
+        self.refused("train", "first.toml", "--out", "w",
+                     says=["phase 1", "local-sgd", "the next phase", "model.weights"])
+        self.assertFalse(os.path.exists(self.path("w")))
+        self.trireme("train", "e.toml", "--plan", "easgd,period=2", "--set", "optimizer.momentum=0",
+                     "--set", "checkpoint.every=3 steps", "--out", "s")
+        said = self.refused("train", "e.toml", "--start-from", "s", "--out", "t",
+                            says=["s/checkpoints/step-00000006", "update policy", "first replica", "model.weights="])
+        remedy = re.search(r"model\.weights=\S+/weights\.safetensors", said)
+        self.trireme("train", "e.toml", "--set", remedy.group(0), "--steps", "2", "--out", "t")
+
     def test_a_phase_alone(self):
         self.trireme("train", "p.toml", "--phase", "1", "--out", "one")
         out, _ = self.trireme("train", "p.toml", "--phase", "2", "--start-from", "one", "--out", "two")
@@ -228,6 +260,8 @@ class Phases(CliTest):
     def test_refused(self):
         self.refused("train", "p.toml", "--phase", "4", says=["--phase", "has 3 phases", "choose 1 to 3"])
         self.refused("train", "e.toml", "--phase", "1", says=["has no [[phase]]", "leave it out"])
+        for phase in ("phase=1", "phase=[]", "phase[0].batch=8"):
+            self.refused("train", "p.toml", "--set", phase, says=["--set", phase, "choose one with --phase"])
         self.refused("compare", "p.toml", says=["p.toml", "has phases", "--phase 1 to 3"])
         self.refused("simulate", "p.toml", says=["has phases", "--phase 1 to 3"])
         self.refused("launch", "-n", "2", "compare", "p.toml", says=["has phases", "--phase 1 to 3"])

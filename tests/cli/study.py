@@ -46,7 +46,7 @@ class Study(CliTest):
         return self.json("o", "fixed", folder, "run.json")
 
     def test_a_study_is_trained_once(self):
-        out, _ = self.trireme("study", "s.study.toml", "--dry-run")
+        out, _ = self.trireme("study", "s.study.toml", "--dry-run", code=1)
         self.assertRegex(out, r"3 rows in 3 runs, and 3 trials; 0 from earlier, 6 to train, in about ")
         self.assertFalse(os.path.exists(self.path("studies")), "a dry run leaves nothing")
 

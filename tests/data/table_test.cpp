@@ -165,6 +165,13 @@ TEST(TableEncoder, NamesOrSkipsRowsThatDoNotFit) {
   EXPECT_THAT(error_of(encode(3)), AllOf(HasSubstr("test.csv:5:3"), HasSubstr("no target")));
   const CsvTable numbers = parse_csv("x,y\n1,1\n2,1e200\n1e60,3\n", "numbers.csv");
   const TableEncoder values = learn(parse_csv("x,y\n1,1\n2,2\n", "train.csv"));
+  const auto of_words = [] {
+    const CsvTable words = parse_csv("x,y\n1,Oslo\n2,Rome\n", "words.csv");
+    const TableEncoder regression = learn(words, {.task = LearningTask::regression});
+    regression.encode(words, std::vector<int64_t>{0});
+  };
+  EXPECT_THAT(error_of(of_words),
+              AllOf(HasSubstr("words.csv:2:2: \"Oslo\" in column \"y\""), HasSubstr("data.task = \"classification\"")));
   EXPECT_THAT(error_of([&] { values.encode(numbers, std::vector<int64_t>{1}); }),
               AllOf(HasSubstr("numbers.csv:3:3"), HasSubstr("\"1e200\""), HasSubstr("float32")));
   EXPECT_THAT(error_of([&] { values.encode(numbers, std::vector<int64_t>{2}); }), HasSubstr("numbers.csv:4:1"));

@@ -310,6 +310,13 @@ InputForm TableEncoder::form() const {
 /// Throws BadRow.
 double TableEncoder::target_at(const CsvTable& table, int64_t row, int64_t column) const {
   check_target_present(table, row, column);
+  if (task_ == LearningTask::regression && !parse_number(table.field(row, column)))
+    throw BadRow{{.where = table.position(row, column),
+                  .what = fmt::format("{} in column \"{}\"", shown(table.field(row, column)),
+                                      table.names()[static_cast<size_t>(column)]),
+                  .why = "the target of a regression is a number",
+                  .next = "correct it, leave such rows out with data.on_error = \"skip\", or set data.task = "
+                          "\"classification\" if the column holds classes"}};
   if (task_ == LearningTask::regression)
     return checked_for_float(number_at(table, row, column) / options_.target_unit, table, row, column);
   const std::string_view label = label_at(table, row, column, options_.label_tail);
