@@ -42,7 +42,7 @@ class PredictedSteps {
     for (int d = 0; d < plan_.devices && !cluster_.devices.empty(); ++d) {
       const Device& device = cluster_.devices[size_t(replica * plan_.devices + d)];
       const Link& link = cluster_.nodes[size_t(device.node)].link;
-      devices.emplace_back(device.kind, device.node - cluster_.devices[size_t(replica * plan_.devices)].node,
+      devices.emplace_back(device.kind, device.node - cluster_.devices[size_t(replica) * size_t(plan_.devices)].node,
                            link.bandwidth, link.latency, link.shared);
     }
     return devices;

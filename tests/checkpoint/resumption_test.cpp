@@ -24,12 +24,14 @@ using ::testing::HasSubstr;
 constexpr int64_t kSteps = 16;
 
 class Resumptions : public TinyTraining {
+ public:
+  ~Resumptions() override { fs::remove_all(run_); }
+
  protected:
   Resumptions() {
     experiment.length = {double(kSteps), Length::Unit::steps};
     fs::create_directories(folder_);
   }
-  ~Resumptions() override { fs::remove_all(run_); }
 
   /// Writes what a run of the experiment could have written after this step.
   void write(int64_t step, const std::map<std::string, std::string>& agreement = {}) {

@@ -171,7 +171,7 @@ TEST(TableEncoder, NamesOrSkipsRowsThatDoNotFit) {
     regression.encode(words, std::vector<int64_t>{0});
   };
   EXPECT_THAT(error_of(of_words),
-              AllOf(HasSubstr("words.csv:2:2: \"Oslo\" in column \"y\""), HasSubstr("data.task = \"classification\"")));
+              AllOf(HasSubstr("words.csv:2:3: \"Oslo\" in column \"y\""), HasSubstr("data.task = \"classification\"")));
   EXPECT_THAT(error_of([&] { values.encode(numbers, std::vector<int64_t>{1}); }),
               AllOf(HasSubstr("numbers.csv:3:3"), HasSubstr("\"1e200\""), HasSubstr("float32")));
   EXPECT_THAT(error_of([&] { values.encode(numbers, std::vector<int64_t>{2}); }), HasSubstr("numbers.csv:4:1"));

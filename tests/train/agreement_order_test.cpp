@@ -18,6 +18,9 @@ namespace fs = std::filesystem;
 
 /// A model with batch norms: their weights stay in full precision under bf16, and have buckets of their own.
 class OrderOfWeights : public Replicas {
+ public:
+  ~OrderOfWeights() override { fs::remove_all(root_); }
+
  protected:
   OrderOfWeights() {
     data.train = std::make_shared<MemoryDataset>(64, 1, Shape{3, 8, 8});
@@ -31,7 +34,6 @@ class OrderOfWeights : public Replicas {
     experiment.checkpoint.every = {4, Length::Unit::steps};
     experiment.checkpoint.keep = 0;
   }
-  ~OrderOfWeights() override { fs::remove_all(root_); }
 
   std::string order(const std::string& plan, int devices) {
     const Model model = build_model(experiment, data);
