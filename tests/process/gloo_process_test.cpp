@@ -318,7 +318,8 @@ TEST_F(GlooProcesses, LongWorkIsWaitedForWhereItIsSaid) {
   }
 }
 
-TEST_F(GlooProcesses, PatienceWithARankExtendsToThoseThatWaitForIt) {
+// Runs by itself (CMakeLists.txt): beside others it would disturb their time limits.
+TEST_F(GlooProcesses, DISABLED_PatienceWithARankExtendsToThoseThatWaitForIt) {
   Children children("chain", 3, {std::to_string(free_port())});
   for (const ChildEnd& end : children.wait(40)) EXPECT_EQ(end.exit_code, 0) << end.output;
 }
