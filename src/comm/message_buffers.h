@@ -9,7 +9,8 @@
 
 namespace trireme {
 
-/// The members of a sum receive all other summands of their part before they add them.
+/// The communicator's own buffers. Beside them a member of a sum receives the other members' summands of its part, all
+/// before it adds them.
 struct MessageBuffers {
   int64_t inline_bytes = 0;  ///< a payload of at most so many bytes is part of its frame
   int posted = 0;            ///< receives that are begun before their messages are sent, for each sender

@@ -65,22 +65,25 @@ void SimulationCosts::add_update(int rank, const Demand& own, Demand& demand) co
   if (links_.cores_of(rank) >= 0 && !own.shares.empty()) demand.shares.push_back(own.shares.front());
 }
 
-/// Members of a segment with communication each add their own compute demand. Members of a collective share one demand.
+/// Members of a segment with communication each add their own compute demand, and so do those of an update. Members of
+/// a collective share one demand.
 void SimulationCosts::begin(std::span<const Execution> together, Demand& demand) {
-  for (const Execution& e : together)
-    if (e.lane == Lane::main) begun_[size_t(e.rank)] = {e.step, e.index};
-  const Resource resource = description_of(at(together.front()).code).resource;
-  const bool own_work = resource == Resource::device;
-  for (const Execution& e : together) {
-    const Demand& own = costs_.of(e.rank, at(e)).demand;
-    if (!own_work) {
-      if (&e == &together.front()) demand = own;
-      else if (resource == Resource::both) add_update(e.rank, own, demand);
-      continue;
+  if (!arrivals_.empty())
+    for (const Execution& e : together)
+      if (e.lane == Lane::main) begun_[size_t(e.rank)] = {e.step, e.index};
+  const Execution& first = together.front();
+  const Resource resource = description_of(at(first).code).resource;
+  if (resource == Resource::device) {
+    for (const Execution& e : together) {
+      const Demand& own = costs_.of(e.rank, at(e)).demand;
+      demand.fixed = std::max(demand.fixed, e.exchanges ? own.fixed * links_.compute_slowdown() : own.fixed);
+      demand.shares.insert(demand.shares.end(), own.shares.begin(), own.shares.end());
     }
-    demand.fixed = std::max(demand.fixed, e.exchanges ? own.fixed * links_.compute_slowdown() : own.fixed);
-    demand.shares.insert(demand.shares.end(), own.shares.begin(), own.shares.end());
+  } else {
+    demand = costs_.of(first.rank, at(first)).demand;
   }
+  if (resource == Resource::both)
+    for (const Execution& e : together.subspan(1)) add_update(e.rank, costs_.of(e.rank, at(e)).demand, demand);
   if (std::any_of(together.begin(), together.end(), [](const Execution& e) { return e.waited; }))
     demand.fixed += links_.hand_over();
 }
