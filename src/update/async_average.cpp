@@ -20,10 +20,10 @@ class MergingServer final : public CentralServer {
   static constexpr int kMerge = kFirstOperation;
 
   MergingServer(const AsyncAverageOptions& options, int)
-      : CentralServer(options.shards), share_(options.share), samples_(size_t(options.shards)) {}
+      : CentralServer(options.shards, options.compression), share_(options.share), samples_(size_t(options.shards)) {}
 
  protected:
-  std::optional<Reply> apply(CentralShard& shard, int index, int, CentralRequest& request, double) override {
+  std::optional<Reply> apply(CentralShard& shard, int index, int replica, CentralRequest& request, double) override {
     check_brings_all(shard, request);
     double& merged = samples_[size_t(index)];
     const double samples = request.number(0), others = merged - request.number(1);
@@ -32,10 +32,12 @@ class MergingServer final : public CentralServer {
     mix_statistics(shard.statistics, request.statistics, share);
     ++shard.version;
     merged += samples;
+    if (is_encoded()) set_known(index, replica, copies_of_weights(shard));
     return Reply{.tensors = copies_of_values(shard), .numbers = {merged}};
   }
 
   void server_fields(StateFields& fields, double) override { fields.value("samples merged", samples_); }
+  bool takes_weights() const override { return true; }
 
  private:
   const Share share_;
@@ -49,7 +51,13 @@ class AsyncReplica final : public CentralReplica {
       : CentralReplica(hub, options.shards),
         options_(options),
         cadence_(options.every),
-        merged_(size_t(options.shards)) {}
+        merged_(size_t(options.shards)),
+        sent_(options.compression) {}
+
+  void begin(ReplicaState& state) override {
+    CentralReplica::begin(state);
+    sent_.mark(state.weights);
+  }
 
   bool after_step(const StepFacts& facts, ReplicaState& state) override {
     samples_ += double(facts.samples);
@@ -73,9 +81,10 @@ class AsyncReplica final : public CentralReplica {
   }
 
  protected:
-  void fields(StateFields& fields, const ReplicaState&) override {
+  void fields(StateFields& fields, const ReplicaState& state) override {
     client_.fields(fields);
     cadence_.fields(fields);
+    sent_.fields(fields, state.weights);
     fields.value("samples since the model was read", samples_);
     fields.value("samples in the model", merged_);
   }
@@ -84,12 +93,14 @@ class AsyncReplica final : public CentralReplica {
   void merge(ReplicaState& state) {
     const auto told = client_.exchange(
         {.operation = MergingServer::kMerge,
-         .tensors = state.weights,
+         .tensors = sent_.to_send(state.weights),
+         .feedback = sent_.feedback(),
          .statistics = state.statistics,
          .numbers = {samples_},
          .of_shards = merged_,
          .reads = true},
         state.weights, [](at::Tensor& mine, const at::Tensor& model) { mine.copy_(model); }, state.statistics);
+    sent_.mark(state.weights);
     for (size_t s = 0; s < told.size(); ++s) merged_[s] = told[s].front();
     samples_ = 0;
     if (options_.moments == Moments::reset) reset_moments(state);
@@ -99,13 +110,14 @@ class AsyncReplica final : public CentralReplica {
   Cadence cadence_;
   double samples_ = 0;          ///< samples since the model was read
   std::vector<double> merged_;  ///< by shard: samples in the model when it was read
+  SentWeights sent_;
 };
 
 }  // namespace
 
 std::string AsyncAverageOptions::description() const {
-  return fmt::format("async-average,every={},share={},moments={},shards={}", text_of(every),
-                     share == Share::half ? "half" : "samples", text_of(moments), shards);
+  return fmt::format("async-average,every={},share={},moments={},shards={}{}", text_of(every),
+                     share == Share::half ? "half" : "samples", text_of(moments), shards, text_of(compression));
 }
 
 std::unique_ptr<UpdatePolicy> async_average(const AsyncAverageOptions& options) {
@@ -120,6 +132,7 @@ std::unique_ptr<UpdatePolicy> read_async_average(const ConfigTable& update, cons
   options.share = update.get_choice("share", "half", {"half", "samples"}) == "half" ? Share::half : Share::by_samples;
   options.moments = read_moments(update, options.moments, false);
   options.shards = read_shards(update, options.shards);
+  options.compression = read_compression(update);
   return async_average(options);
 }
 

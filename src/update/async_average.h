@@ -8,10 +8,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "trireme/config.h"
 #include "trireme/policy.h"
+#include "update/codec.h"
 #include "update/local_sgd.h"
 
 namespace trireme {
@@ -25,6 +27,7 @@ struct AsyncAverageOptions {
   enum class Share { half, by_samples } share = Share::half;
   Moments moments = Moments::kept;  ///< reset: as dislib, which makes a new optimizer. `averaged` is not supported
   int shards = 1;                   ///< shards of the model; each counts samples and staleness separately
+  std::optional<Codec> compression = {};  ///< of what replicas send, with error feedback
 
   std::string description() const;  ///< the policy's description with these options
 };

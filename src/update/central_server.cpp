@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "base/memory.h"
+#include "base/text_parts.h"
 #include "base/whole.h"
 #include "comm/formulas.h"
 #include "trireme/error.h"
@@ -88,19 +90,50 @@ std::vector<at::Tensor> CentralServer::copies_of_weights(const CentralShard& sha
   return copies;
 }
 
+std::vector<at::Tensor> CentralServer::differences(std::span<const at::Tensor> a, std::span<const at::Tensor> b) {
+  std::vector<at::Tensor> differences;
+  differences.reserve(a.size());
+  for (size_t p = 0; p < a.size(); ++p) differences.push_back(a[p] - b[p]);
+  return differences;
+}
+
 std::vector<at::Tensor> CentralServer::copies_of_values(const CentralShard& shard) {
   std::vector<at::Tensor> copies = copies_of_weights(shard);
   for (at::Tensor& tensor : tensors_of(copies_of(shard.statistics))) copies.push_back(std::move(tensor));
   return copies;
 }
 
+std::vector<at::Tensor> CentralServer::decoded(int index, int replica, std::vector<at::Tensor> tensors,
+                                               size_t parts) const {
+  const CentralShard& shard = shards_[size_t(index)];
+  if (parts == 0) return tensors;
+  if (parts != shard.weights.size())
+    refuse(replica, fmt::format("{} tensors instead of {}", parts, shard.weights.size()));
+  const Known& known = known_[size_t(index)];
+  const auto of_replica = known.replicas.find(replica);
+  const std::vector<at::Tensor>& begin = of_replica == known.replicas.end() ? known.at_start : of_replica->second;
+  for (size_t p = 0; p < parts; ++p) {
+    at::Tensor values = begin.empty() ? at::zeros_like(shard.weights[p]) : begin[p].clone();
+    if (!add_decoded(*codec_, tensors[p], values)) refuse(replica, "its tensors are no code of the shard's weights");
+    tensors[p] = std::move(values);
+  }
+  return tensors;
+}
+
+void CentralServer::set_known(int index, int replica, std::vector<at::Tensor> weights) {
+  if (codec_ && takes_weights()) known_[size_t(index)].replicas.insert_or_assign(replica, std::move(weights));
+}
+
 std::optional<Reply> CentralServer::serve(int index, int replica, const Request& request, double now) {
   CentralShard& shard = shards_[size_t(index)];
-  const std::vector<at::Tensor> tensors_here = on_device_of(shard, request.tensors);
-  const std::span<const at::Tensor> tensors = tensors_here;
-  if (request.numbers.size() < kHeader || !(request.numbers[0] >= 0 && request.numbers[0] <= double(tensors.size())))
+  if (request.numbers.size() < kHeader ||
+      !(request.numbers[0] >= 0 && request.numbers[0] <= double(request.tensors.size())))
     refuse(replica, "its header is not valid");
   const size_t parts = size_t(request.numbers[0]);
+  const bool decodes = codec_ && shard.has_begun && request.operation >= kFirstOperation;
+  const std::vector<at::Tensor> tensors_here =
+      on_device_of(shard, decodes ? decoded(index, replica, request.tensors, parts) : request.tensors);
+  const std::span<const at::Tensor> tensors = tensors_here;
   if ((tensors.size() - parts) % 2 != 0) refuse(replica, "a batch norm's mean or variance is missing");
   if (request.operation != kStart) {
     if (!shard.has_begun) refuse(replica, "no replica has begun yet");
@@ -120,6 +153,7 @@ std::optional<Reply> CentralServer::serve(int index, int replica, const Request&
     // waiting requests are retried after it
   } else if (request.operation == kRead || request.operation == kReadAll) {
     reply->tensors = request.operation == kReadAll ? copies_of_values(shard) : copies_of_weights(shard);
+    if (request.operation == kRead) set_known(index, replica, copies_of_weights(shard));
   } else {
     CentralRequest central{.operation = request.operation,
                            .parts = tensors.first(parts),
@@ -141,6 +175,7 @@ void CentralServer::begin_shard(int index, std::span<const at::Tensor> weights,
   CentralShard& shard = shards_[size_t(index)];
   for (const at::Tensor& part : weights) shard.weights.push_back(part.clone());
   shard.statistics = copies_of(statistics_of(statistics));
+  if (codec_ && takes_weights()) known_[size_t(index)].at_start = copies_of_weights(shard);
   if (const std::shared_ptr<const PolicyState> saved = std::exchange(saved_[size_t(index)], nullptr)) {
     const int64_t all = saved->weights.at(kWeights).numel();
     int64_t first = 0;
@@ -158,7 +193,23 @@ void CentralServer::fields_of_shard(StateFields& fields, int index) {
   CentralShard& shard = shards_[size_t(index)];
   fields.weights(kWeights, shard.weights);
   if (index == 0) fields.statistics_like("server", shard.statistics);
+  known_fields(fields, index);
   shard_fields(fields, index, shard);
+}
+
+void CentralServer::known_fields(StateFields& fields, int index) {
+  if (!codec_ || !takes_weights()) return;
+  Known& known = known_[size_t(index)];
+  const std::vector<at::Tensor>& like = shards_[size_t(index)].weights;
+  fields.weights_if_any("known at the start", known.at_start, like);
+  constexpr std::string_view kKnown = "known of replica ";
+  if (fields.reads())
+    for (const auto& [name, values] : fields.state().weights)
+      if (const auto replica =
+              name.starts_with(kKnown) ? number_in<int>(std::string_view(name).substr(kKnown.size())) : std::nullopt)
+        known.replicas[*replica];
+  for (auto& [replica, weights] : known.replicas)
+    fields.weights_if_any(fmt::format("{}{}", kKnown, replica), weights, like);
 }
 
 void CentralServer::fields(StateFields& fields, double now) {
@@ -236,6 +287,11 @@ std::vector<std::vector<double>> CentralClient::exchange(const Call& call, std::
   std::vector<Hub::ShardRequest> requests;
   for (int s = 0; s < shards_; ++s) {
     Request request{.operation = call.operation, .tensors = parts_of(s, call.tensors)};
+    if (call.feedback) {
+      const std::vector<at::Tensor> errors = parts_of(s, call.feedback->errors(call.tensors));
+      for (size_t p = 0; p < errors.size(); ++p)
+        request.tensors[p] = call.feedback->encode(request.tensors[p], errors[p]);
+    }
     request.numbers = {double(request.tensors.size()), double(versions_[size_t(s)])};
     request.numbers.insert(request.numbers.end(), call.numbers.begin(), call.numbers.end());
     if (!call.of_shards.empty()) request.numbers.push_back(call.of_shards[size_t(s)]);

@@ -7,13 +7,17 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "trireme/config.h"
 #include "trireme/hub.h"
 #include "trireme/policy.h"
+#include "update/codec.h"
+#include "update/error_feedback.h"
 
 namespace trireme {
 
@@ -46,7 +50,9 @@ class CentralServer : public ShardServer {
  public:
   /// Stops of a policy that uses this server
   static constexpr UpdatePolicy::Stops kStops = UpdatePolicy::Stops::anywhere;
-  explicit CentralServer(int shards) : shards_(size_t(shards)), saved_(size_t(shards)) {}
+  /// `codec`: of the tensors that requests of subclasses bring; nullopt: they are not encoded.
+  explicit CentralServer(int shards, std::optional<Codec> codec = std::nullopt)
+      : codec_(codec), shards_(size_t(shards)), saved_(size_t(shards)), known_(size_t(shards)) {}
   int shards() const final { return int(shards_.size()); }
   std::optional<ModelValues> values() const final;
   std::optional<Reply> serve(int shard, int replica, const Request& request, double now) final;
@@ -70,6 +76,15 @@ class CentralServer : public ShardServer {
   /// True if no request may wait for other replicas.
   bool holds() const { return holds_; }
 
+  /// For policies whose replicas send weights (SentWeights): encoded requests bring the change of the weights since the
+  /// last exchange, so a shard keeps, for each replica, the weights that it knows the replica had then.
+  virtual bool takes_weights() const { return false; }
+  /// Sets them, after an exchange. Nothing happens without a codec. `weights` become the server's own.
+  void set_known(int index, int replica, std::vector<at::Tensor> weights);
+  bool is_encoded() const { return codec_.has_value(); }
+  /// Returns a - b, by part.
+  static std::vector<at::Tensor> differences(std::span<const at::Tensor> a, std::span<const at::Tensor> b);
+
   /// See ShardServer::serve. A change of weights must increase `version` by 1. The returned tensors must be memory that
   /// the replica may own.
   virtual std::optional<Reply> apply(CentralShard& shard, int index, int replica, CentralRequest& request,
@@ -87,11 +102,21 @@ class CentralServer : public ShardServer {
 
   void begin_shard(int index, std::span<const at::Tensor> weights, std::span<const at::Tensor> statistics);
   void fields_of_shard(StateFields& fields, int index);
+  void known_fields(StateFields& fields, int index);
+  /// Returns the request's tensors with its first `parts` decoded. Throws a run error if they are no code of the shard.
+  std::vector<at::Tensor> decoded(int index, int replica, std::vector<at::Tensor> tensors, size_t parts) const;
 
+  struct Known {
+    std::vector<at::Tensor> at_start;                 ///< what all replicas began with
+    std::map<int, std::vector<at::Tensor>> replicas;  ///< by replica, once it has exchanged
+  };
+
+  const std::optional<Codec> codec_;
   std::vector<CentralShard> shards_;
   std::vector<std::shared_ptr<const PolicyState>>
-      saved_;             ///< by shard: the state to resume from, until the shard has begun; null: none
-  bool goes_on_ = false;  ///< resumed from a state; set before any visit
+      saved_;                 ///< by shard: the state to resume from, until the shard has begun; null: none
+  std::vector<Known> known_;  ///< by shard; empty without a codec, or if replicas do not send weights
+  bool goes_on_ = false;      ///< resumed from a state; set before any visit
   std::atomic<bool> holds_ = false;
 };
 
@@ -112,6 +137,7 @@ class CentralClient {
   struct Call {
     int operation = 0;
     std::span<const at::Tensor> tensors = {};            ///< cut like the weights; empty: none are sent
+    ErrorFeedback* feedback = nullptr;                   ///< encodes the tensors; null: they are sent as they are
     std::span<const RunningStatistics> statistics = {};  ///< empty: none are sent
     std::vector<double> numbers = {};                    ///< sent to each shard
     /// one further number for each shard, after `numbers`; empty: none

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "comm/formulas.h"
+#include "trireme/error.h"
 #include "update/e3m0.h"
+#include "update/error_feedback.h"
 #include "update/registry.h"
 #include "update/statistics.h"
 
@@ -19,6 +21,7 @@ struct Fragment {
   int64_t phase = 0;                              ///< due after steps whose number, from 1, is this modulo H
   std::vector<at::Tensor> own;                    ///< the replica's weights: views, by part
   std::vector<at::Tensor> outer, momenta;         ///< theta and the outer optimizer's buffer, equal on all replicas
+  std::vector<at::Tensor> errors;                 ///< of the code; empty without compression
   std::vector<std::unique_ptr<Pending>> pending;  ///< by part; empty: none in progress, or it has arrived
   std::vector<at::Tensor> arrived;                ///< by part: mean progress, not yet applied; empty: none
   /// the 0-based step after which to apply it, if there is something to apply
@@ -30,7 +33,8 @@ struct Fragment {
 
 class DilocoReplica final : public ReplicaPolicy {
  public:
-  DilocoReplica(const DilocoOptions& options, Hub& hub) : ReplicaPolicy(hub), options_(options) {}
+  DilocoReplica(const DilocoOptions& options, Hub& hub)
+      : ReplicaPolicy(hub), options_(options), feedback_(options.compression, "outer gradients") {}
 
   void begin(ReplicaState& state) override {
     int64_t elements = 0, begin = 0;
@@ -48,6 +52,7 @@ class DilocoReplica final : public ReplicaPolicy {
       for (const at::Tensor& part : fragment.own) {
         fragment.outer.push_back(part.clone());
         fragment.momenta.push_back(at::zeros_like(part));
+        if (feedback_.is_wanted()) fragment.errors.push_back(at::zeros_like(part));
       }
       fragments_.push_back(std::move(fragment));
       begin = end;
@@ -123,6 +128,7 @@ class DilocoReplica final : public ReplicaPolicy {
       fragment.steps_since = steps_since[f];
       fields.weights("outer weights", fragment.outer);
       fields.weights("outer momentum", fragment.momenta);
+      if (feedback_.is_wanted()) fields.weights("error of outer gradients", fragment.errors);
       // zeros if there is none, because the state has a value for every element
       std::vector<at::Tensor> progress = fragment.arrived;
       if (progress.empty())
@@ -138,6 +144,9 @@ class DilocoReplica final : public ReplicaPolicy {
     for (size_t p = 0; p < fragment.own.size(); ++p) progress.push_back(fragment.outer[p] - fragment.own[p]);
     if (options_.four_bits) {
       for (const at::Tensor& part : progress) fragment.pending.push_back(hub_.begin_gather(encode_e3m0(part)));
+    } else if (feedback_.is_wanted()) {
+      for (size_t p = 0; p < progress.size(); ++p)
+        fragment.pending.push_back(hub_.begin_gather(feedback_.encode(progress[p], fragment.errors[p])));
     } else {
       fragment.pending.push_back(hub_.begin_average(std::move(progress)));
     }
@@ -148,7 +157,14 @@ class DilocoReplica final : public ReplicaPolicy {
   /// Waits for the mean progress of all replicas.
   void arrive(Fragment& fragment) {
     std::vector<at::Tensor>& means = fragment.arrived;
-    if (!options_.four_bits) {
+    if (feedback_.is_wanted()) {
+      for (size_t p = 0; p < fragment.own.size(); ++p) {
+        means.push_back(at::zeros_like(fragment.own[p]));
+        for (const at::Tensor& encoded : fragment.pending[p]->wait())
+          check_internal(add_decoded(feedback_.codec(), encoded, means[p], 1.0 / hub_.replicas()),
+                         "replicas encode fragments of one size");
+      }
+    } else if (!options_.four_bits) {
       means = fragment.pending.front()->wait();
     } else {
       for (size_t p = 0; p < fragment.own.size(); ++p) {
@@ -174,6 +190,7 @@ class DilocoReplica final : public ReplicaPolicy {
   }
 
   const DilocoOptions options_;
+  ErrorFeedback feedback_;  ///< its errors are the fragments'
   std::vector<Fragment> fragments_;
 };
 
@@ -183,9 +200,9 @@ class Diloco final : public UpdatePolicy {
   std::string description() const override {
     return fmt::format(
         "diloco,every_steps={},outer_learning_rate={},outer_momentum={},fragments={},overlap={},mix={},outer_gradients="
-        "{}",
+        "{}{}",
         options_.every, options_.outer_learning_rate, options_.outer_momentum, options_.fragments, options_.overlap,
-        options_.mix, options_.four_bits ? "4 bits" : "full");
+        options_.mix, options_.four_bits ? "4 bits" : "full", text_of(options_.compression));
   }
   bool evaluates_together() const override { return true; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override {
@@ -217,7 +234,9 @@ std::unique_ptr<UpdatePolicy> diloco(const DilocoOptions& options) { return std:
 namespace {
 
 std::unique_ptr<UpdatePolicy> read_diloco(const ConfigTable& update, const RunFacts&) {
-  return diloco(read_options(update, kPaperSteps));
+  DilocoOptions options = read_options(update, kPaperSteps);
+  options.compression = read_compression(update);
+  return diloco(options);
 }
 
 std::unique_ptr<UpdatePolicy> read_streaming_diloco(const ConfigTable& update, const RunFacts&) {
@@ -236,6 +255,10 @@ std::unique_ptr<UpdatePolicy> read_streaming_diloco(const ConfigTable& update, c
   options.mix = update.get_double("mix", kPaperMix, 0);
   if (options.mix > 1) update.fail("mix", "it is a share", "choose 0 to 1; the paper's is 0.5");
   options.four_bits = update.get_choice("outer_gradients", "4 bits", {"4 bits", "full"}) == "4 bits";
+  options.compression = read_compression(update);
+  if (options.compression && options.four_bits)
+    update.fail("compression", "outer gradients have a code already, 4 bits without error feedback",
+                "add outer_gradients = \"full\", or leave it out");
   return diloco(options);
 }
 

@@ -12,8 +12,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "trireme/policy.h"
+#include "update/codec.h"
 
 namespace trireme {
 
@@ -25,6 +27,7 @@ struct DilocoOptions {
   int64_t overlap = 0;          ///< in steps, less than `every`
   double mix = 0;  ///< share of the replica's own weights that remains when a fragment arrives; alpha in the paper
   bool four_bits = false;
+  std::optional<Codec> compression = {};  ///< of outer gradients, with error feedback; not beside four_bits
 };
 
 std::unique_ptr<UpdatePolicy> diloco(const DilocoOptions& options);

@@ -16,7 +16,10 @@ class GradientServer final : public CentralServer {
   static constexpr int kPush = kFirstOperation;
 
   GradientServer(const DownpourOptions& options, int replicas)
-      : CentralServer(options.shards), options_(options), replicas_(replicas), squares_(size_t(options.shards)) {}
+      : CentralServer(options.shards, options.compression),
+        options_(options),
+        replicas_(replicas),
+        squares_(size_t(options.shards)) {}
 
  protected:
   std::optional<Reply> apply(CentralShard& shard, int index, int, CentralRequest& request, double) override {
@@ -50,7 +53,8 @@ class GradientServer final : public CentralServer {
 
 class DownpourReplica final : public CentralReplica {
  public:
-  DownpourReplica(const DownpourOptions& options, Hub& hub) : CentralReplica(hub, options.shards), options_(options) {}
+  DownpourReplica(const DownpourOptions& options, Hub& hub)
+      : CentralReplica(hub, options.shards), options_(options), feedback_(options.compression, "gradients") {}
 
   void begin(ReplicaState& state) override {
     CentralReplica::begin(state);
@@ -91,8 +95,9 @@ class DownpourReplica final : public CentralReplica {
   }
 
  protected:
-  void fields(StateFields& fields, const ReplicaState&) override {
+  void fields(StateFields& fields, const ReplicaState& state) override {
     client_.fields(fields);
+    feedback_.fields(fields, state.weights);
     fields.weights("weights when it gathered", anchor_);
     fields.weights("gathered gradients", gathered_);
     fields.value("learning rate", rate_);
@@ -123,14 +128,18 @@ class DownpourReplica final : public CentralReplica {
 
   void push(const ReplicaState& state) {
     gather(state);
-    client_.exchange(
-        {.operation = GradientServer::kPush, .tensors = gathered_, .statistics = state.statistics, .numbers = {rate_}},
-        {}, {});
+    client_.exchange({.operation = GradientServer::kPush,
+                      .tensors = gathered_,
+                      .feedback = feedback_.if_wanted(),
+                      .statistics = state.statistics,
+                      .numbers = {rate_}},
+                     {}, {});
     for (at::Tensor& gathered : gathered_) gathered.zero_();
     has_gathered_ = false;
   }
 
   const DownpourOptions options_;
+  ErrorFeedback feedback_;
   std::vector<at::Tensor> anchor_;    ///< weights at the last accumulation
   std::vector<at::Tensor> gathered_;  ///< accumulated gradients that have not been pushed
   double rate_ = 0;                   ///< learning rate of the steps since the anchor
@@ -143,8 +152,8 @@ class DownpourReplica final : public CentralReplica {
 
 std::string DownpourOptions::description() const {
   const std::string server = adagrad ? fmt::format("adagrad,gamma={},epsilon={}", gamma, epsilon) : "sgd";
-  return fmt::format("downpour,shards={},fetch_every={},push_every={},warm_start_steps={},server_optimizer={}", shards,
-                     fetch_every, push_every, warm_start, server);
+  return fmt::format("downpour,shards={},fetch_every={},push_every={},warm_start_steps={},server_optimizer={}{}",
+                     shards, fetch_every, push_every, warm_start, server, text_of(compression));
 }
 
 std::unique_ptr<UpdatePolicy> downpour(const DownpourOptions& options, int replicas) {
@@ -156,6 +165,7 @@ namespace {
 std::unique_ptr<UpdatePolicy> read_downpour(const ConfigTable& update, const RunFacts& facts) {
   DownpourOptions options;
   options.shards = read_shards(update, options.shards);
+  options.compression = read_compression(update);
   options.fetch_every = update.get_int("fetch_every", options.fetch_every, 1);
   options.push_every = update.get_int("push_every", options.push_every, 1);
   options.adagrad = update.get_choice("server_optimizer", "sgd", {"sgd", "adagrad"}) == "adagrad";

@@ -12,9 +12,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "trireme/policy.h"
+#include "update/codec.h"
 
 namespace trireme {
 
@@ -26,6 +28,7 @@ struct DownpourOptions {
   double gamma = 0.1;       ///< Adagrad's rate; the paper: about ten times the best fixed rate
   double epsilon = 1e-10;   ///< Adagrad's epsilon
   int64_t warm_start = 0;   ///< steps that replica 0 makes before the other replicas begin
+  std::optional<Codec> compression = {};  ///< of what replicas send, with error feedback
 
   std::string description() const;  ///< the policy's description with these options
 };

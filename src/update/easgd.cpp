@@ -19,10 +19,10 @@ class ElasticServer final : public CentralServer {
   static constexpr int kPull = kFirstOperation;
 
   ElasticServer(const EasgdOptions& options, int replicas)
-      : CentralServer(options.shards), alpha_(options.beta / replicas) {}
+      : CentralServer(options.shards, options.compression), alpha_(options.beta / replicas) {}
 
  protected:
-  std::optional<Reply> apply(CentralShard& shard, int, int, CentralRequest& request, double) override {
+  std::optional<Reply> apply(CentralShard& shard, int index, int replica, CentralRequest& request, double) override {
     check_brings_all(shard, request);
     Reply reply;
     for (size_t p = 0; p < request.parts.size(); ++p) {
@@ -33,8 +33,11 @@ class ElasticServer final : public CentralServer {
     }
     mix_statistics(shard.statistics, request.statistics, alpha_);
     ++shard.version;
+    if (is_encoded()) set_known(index, replica, differences(request.parts, reply.tensors));
     return reply;
   }
+
+  bool takes_weights() const override { return true; }
 
  private:
   const double alpha_;
@@ -42,10 +45,12 @@ class ElasticServer final : public CentralServer {
 
 class ElasticReplica final : public CentralReplica {
  public:
-  ElasticReplica(const EasgdOptions& options, Hub& hub) : CentralReplica(hub, options.shards), options_(options) {}
+  ElasticReplica(const EasgdOptions& options, Hub& hub)
+      : CentralReplica(hub, options.shards), options_(options), sent_(options.compression) {}
 
   void begin(ReplicaState& state) override {
     CentralReplica::begin(state);
+    sent_.mark(state.weights);
     if (options_.momentum == 0) return;
     for (const at::Tensor& w : state.weights) {
       velocity_.push_back(at::zeros_like(w));
@@ -55,10 +60,15 @@ class ElasticReplica final : public CentralReplica {
 
   Before before_step(const StepFacts& facts, ReplicaState& state) override {
     const bool due = facts.step % options_.period == 0;
-    if (due)
-      client_.exchange(
-          {.operation = ElasticServer::kPull, .tensors = state.weights, .statistics = state.statistics, .reads = true},
-          state.weights, [](at::Tensor& mine, const at::Tensor& distance) { mine.sub_(distance); });
+    if (due) {
+      client_.exchange({.operation = ElasticServer::kPull,
+                        .tensors = sent_.to_send(state.weights),
+                        .feedback = sent_.feedback(),
+                        .statistics = state.statistics,
+                        .reads = true},
+                       state.weights, [](at::Tensor& mine, const at::Tensor& distance) { mine.sub_(distance); });
+      sent_.mark(state.weights);
+    }
     for (size_t b = 0; b < velocity_.size(); ++b) {  // the gradient is computed at x + delta v
       before_[b].copy_(state.weights[b]);
       state.weights[b].add_(velocity_[b], options_.momentum);
@@ -76,13 +86,15 @@ class ElasticReplica final : public CentralReplica {
   void finish(ReplicaState& state) override { take_result(state); }
 
  protected:
-  void fields(StateFields& fields, const ReplicaState&) override {
+  void fields(StateFields& fields, const ReplicaState& state) override {
     client_.fields(fields);
+    sent_.fields(fields, state.weights);
     if (options_.momentum != 0) fields.weights("velocity", velocity_);
   }
 
  private:
   const EasgdOptions options_;
+  SentWeights sent_;
   std::vector<at::Tensor> velocity_, before_;  ///< for EAMSGD
 };
 
@@ -93,14 +105,15 @@ EasgdOptions read_options(const ConfigTable& update) {
   if (!(options.beta <= kLargestBeta))
     update.fail("beta", "replicas and centre overshoot above 1", "choose 0 to 1; the paper's is 0.9");
   options.shards = read_shards(update, options.shards);
+  options.compression = read_compression(update);
   return options;
 }
 
 }  // namespace
 
 std::string EasgdOptions::description() const {
-  return fmt::format("{},period={},beta={},momentum={},shards={}", momentum == 0 ? "easgd" : "eamsgd", period, beta,
-                     momentum, shards);
+  return fmt::format("{},period={},beta={},momentum={},shards={}{}", momentum == 0 ? "easgd" : "eamsgd", period, beta,
+                     momentum, shards, text_of(compression));
 }
 
 std::unique_ptr<UpdatePolicy> easgd(const EasgdOptions& options, int replicas) {

@@ -6,17 +6,20 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "trireme/policy.h"
+#include "update/codec.h"
 
 namespace trireme {
 
 struct EasgdOptions {
-  int64_t period = 10;  ///< steps
-  double beta = 0.9;    ///< alpha = beta / replicas
-  double momentum = 0;  ///< delta; not 0: EAMSGD, which requires plain SGD as local optimizer
-  int shards = 1;       ///< shards of the centre
+  int64_t period = 10;                    ///< steps
+  double beta = 0.9;                      ///< alpha = beta / replicas
+  double momentum = 0;                    ///< delta; not 0: EAMSGD, which requires plain SGD as local optimizer
+  int shards = 1;                         ///< shards of the centre
+  std::optional<Codec> compression = {};  ///< of what replicas send, with error feedback
 
   std::string description() const;  ///< the policy's description with these options
 };

@@ -38,7 +38,7 @@ class BufferingServer final : public CentralServer {
   static constexpr int kGive = kFirstOperation, kFlush = kFirstOperation + 1;
 
   BufferingServer(const FedbuffOptions& options, int)
-      : CentralServer(options.shards), options_(options), buffers_(size_t(options.shards)) {}
+      : CentralServer(options.shards, options.compression), options_(options), buffers_(size_t(options.shards)) {}
 
  protected:
   std::optional<Reply> apply(CentralShard& shard, int index, int, CentralRequest& request, double) override {
@@ -84,7 +84,10 @@ class BufferingServer final : public CentralServer {
 class BufferedClient final : public CentralReplica {
  public:
   BufferedClient(const FedbuffOptions& options, Hub& hub)
-      : CentralReplica(hub, options.shards), options_(options), cadence_(options.local) {}
+      : CentralReplica(hub, options.shards),
+        options_(options),
+        cadence_(options.local),
+        feedback_(options.compression, "updates") {}
 
   void begin(ReplicaState& state) override {
     CentralReplica::begin(state);
@@ -114,6 +117,7 @@ class BufferedClient final : public CentralReplica {
     client_.fields(fields);
     cadence_.fields(fields);
     fields.weights_if_any("weights that were read", read_, state.weights);
+    feedback_.fields(fields, state.weights);
   }
 
  private:
@@ -128,7 +132,11 @@ class BufferedClient final : public CentralReplica {
   void give(ReplicaState& state) {
     for (size_t b = 0; b < read_.size(); ++b) at::sub_out(read_[b], state.weights[b], read_[b]);
     client_.exchange(
-        {.operation = BufferingServer::kGive, .tensors = read_, .statistics = state.statistics, .reads = true},
+        {.operation = BufferingServer::kGive,
+         .tensors = read_,
+         .feedback = feedback_.if_wanted(),
+         .statistics = state.statistics,
+         .reads = true},
         state.weights, [](at::Tensor& mine, const at::Tensor& model) { mine.copy_(model); }, state.statistics);
     note_read(state);
     if (options_.moments == Moments::reset) reset_moments(state);
@@ -136,15 +144,16 @@ class BufferedClient final : public CentralReplica {
 
   const FedbuffOptions options_;
   Cadence cadence_;
+  ErrorFeedback feedback_;
   std::vector<at::Tensor> read_;  ///< the weights that were read last
 };
 
 }  // namespace
 
 std::string FedbuffOptions::description() const {
-  return fmt::format("fedbuff,local={},buffer={},server_learning_rate={},staleness={},moments={},shards={}",
+  return fmt::format("fedbuff,local={},buffer={},server_learning_rate={},staleness={},moments={},shards={}{}",
                      text_of(local), buffer, learning_rate, discounts ? "discounted" : "ignored", text_of(moments),
-                     shards);
+                     shards, text_of(compression));
 }
 
 std::unique_ptr<UpdatePolicy> fedbuff(const FedbuffOptions& options) {
@@ -161,6 +170,7 @@ std::unique_ptr<UpdatePolicy> read_fedbuff(const ConfigTable& update, const RunF
   options.discounts = update.get_choice("staleness", "discounted", {"discounted", "ignored"}) == "discounted";
   options.moments = read_moments(update, options.moments, false);
   options.shards = read_shards(update, options.shards);
+  options.compression = read_compression(update);
   return fedbuff(options);
 }
 

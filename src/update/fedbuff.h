@@ -7,10 +7,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "trireme/config.h"
 #include "trireme/policy.h"
+#include "update/codec.h"
 #include "update/local_sgd.h"
 
 namespace trireme {
@@ -22,6 +24,7 @@ struct FedbuffOptions {
   bool discounts = true;                     ///< false: s(t) = 1
   Moments moments = Moments::reset;          ///< of the client after each update; `averaged` is not supported
   int shards = 1;                            ///< of the model; each has a buffer of its own
+  std::optional<Codec> compression = {};     ///< of what replicas send, with error feedback
 
   std::string description() const;
 };

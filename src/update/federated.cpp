@@ -38,7 +38,7 @@ class FederatedServer final : public CentralServer {
                        kReturn = kFirstOperation + 3, kVariate = kFirstOperation + 4, kChange = kFirstOperation + 5;
 
   FederatedServer(const FederatedOptions& options, const FederatedPolicy& policy)
-      : CentralServer(1),
+      : CentralServer(1, options.compression),
         options_(options),
         policy_(policy),
         rounds_(options.rounds),
@@ -240,7 +240,12 @@ class FederatedServer final : public CentralServer {
 
 class Client final : public CentralReplica {
  public:
-  Client(const FederatedOptions& options, Hub& hub) : CentralReplica(hub, 1), options_(options), work_(options.local) {}
+  Client(const FederatedOptions& options, Hub& hub)
+      : CentralReplica(hub, 1),
+        options_(options),
+        work_(options.local),
+        update_feedback_(options.compression, "updates"),
+        variate_feedback_(options.compression, "changes of the control variate") {}
 
   Before before_step(const StepFacts& facts, ReplicaState& state) override {
     if (std::exchange(has_left_, false))
@@ -303,6 +308,7 @@ class Client final : public CentralReplica {
     fields.value("samples in the round", samples_);
     fields.value("has left", has_left_);
     fields.weights_if_any("weights when the round began", anchor_, state.weights);
+    update_feedback_.fields(fields, state.weights);
     if (options_.needs_progress()) fields.value("progress in the round", progress_);
     if (options_.control_variates) {
       fields.value("epoch of control variates", epoch_);
@@ -351,7 +357,16 @@ class Client final : public CentralReplica {
       at::sub_out(pull_[b], anchor_[b], state.weights[b]);
       common_[b].neg_().add_(pull_[b].div_(progress_));
     }
-    client_.exchange({.operation = FederatedServer::kChange, .tensors = common_, .numbers = {double(epoch_)}}, {}, {});
+    client_.exchange({.operation = FederatedServer::kChange,
+                      .tensors = common_,
+                      .feedback = variate_feedback_.if_wanted(),
+                      .numbers = {double(epoch_)}},
+                     {}, {});
+    if (!variate_feedback_.is_wanted()) return;
+    // c is the mean of all c_i only if c_i changes by what arrives. The next change has what is missing.
+    const std::span<at::Tensor> lost = variate_feedback_.errors(common_);
+    for (size_t b = 0; b < common_.size(); ++b) common_[b].sub_(lost[b]);
+    variate_feedback_.clear();
   }
 
   void answer(const ReplicaState& state) {
@@ -370,6 +385,7 @@ class Client final : public CentralReplica {
     for (size_t b = 0; b < pull_.size(); ++b) at::sub_out(pull_[b], state.weights[b], anchor_[b]);
     const auto told = client_.exchange({.operation = FederatedServer::kAnswer,
                                         .tensors = pull_,
+                                        .feedback = update_feedback_.if_wanted(),
                                         .statistics = state.statistics,
                                         .numbers = {double(round_), samples_, progress_}},
                                        {}, {});
@@ -380,6 +396,7 @@ class Client final : public CentralReplica {
 
   const FederatedOptions options_;
   Cadence work_;
+  ErrorFeedback update_feedback_, variate_feedback_;
   bool works_ = false;  ///< true while it works in round_
   bool has_left_ = false;
   int64_t round_ = 0;
@@ -417,7 +434,7 @@ std::string describe(const FederatedOptions& options) {
              options.dropout, text_of(options.moments), options.proximal, name_of(server.kind), server.learning_rate,
              server.momentum, server.beta1, server.beta2, server.tau) +
          describe(options.aggregate) + (options.control_variates ? ",control_variates" : "") +
-         describe(options.privacy);
+         describe(options.privacy) + text_of(options.compression);
 }
 
 class Federated final : public FederatedPolicy {

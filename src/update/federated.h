@@ -22,6 +22,7 @@
 
 #include "trireme/config.h"
 #include "trireme/policy.h"
+#include "update/codec.h"
 #include "update/federated_rounds.h"
 #include "update/local_sgd.h"
 #include "update/privacy.h"
@@ -45,7 +46,8 @@ struct FederatedOptions {
   PrivacyOptions privacy = {};
   /// SCAFFOLD. Requires clients with plain SGD, as AggregateOptions::Kind::normalized does.
   bool control_variates = false;
-  Moments moments = Moments::reset;  ///< applied when a client begins a round; `averaged` is not supported
+  Moments moments = Moments::reset;       ///< applied when a client begins a round; `averaged` is not supported
+  std::optional<Codec> compression = {};  ///< of what replicas send, with error feedback
 
   /// True if a client must know the sum of its learning rates in a round.
   bool needs_progress() const { return control_variates || aggregate.kind == AggregateOptions::Kind::normalized; }

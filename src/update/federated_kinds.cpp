@@ -33,6 +33,7 @@ FederatedOptions read_options(const ConfigTable& update, const RunFacts& facts) 
   if (options.dropout > 0 && options.rounds.timeout == 0)
     update.fail("dropout", "a round whose clients do not answer would never end", "add round_timeout = \"60 s\"");
   options.moments = read_moments(update, options.moments, false);
+  options.compression = read_compression(update);
   return options;
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "update/cadence.h"
+#include "update/codec.h"
 #include "update/registry.h"
 #include "update/statistics.h"
 
@@ -119,6 +120,8 @@ std::unique_ptr<UpdatePolicy> read_gossip(const ConfigTable& update, const RunFa
   options.every = read_whole_length(update, "every", options.every, 1);
   options.moments = read_moments(update, options.moments, true);
   options.average_statistics = update.get_bool("average_statistics", options.average_statistics);
+  refuse_compression(update, "each pair of neighbours would need copies of the other's weights",
+                     "leave it out, or choose local-sgd");
   return gossip(options);
 }
 

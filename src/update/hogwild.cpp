@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "base/mutex.h"
+#include "update/codec.h"
 #include "update/registry.h"
 #include "update/statistics.h"
 
@@ -272,6 +273,7 @@ std::unique_ptr<UpdatePolicy> read_hogwild(const ConfigTable& update, const RunF
                 "hogwild adds what the steps of plain SGD change: another local optimizer has state that other "
                 "replicas do not see",
                 "write [optimizer] kind = \"sgd\", momentum = 0, or use async-average");
+  refuse_compression(update, "replicas that write to one memory send nothing", "leave it out");
   return hogwild();
 }
 

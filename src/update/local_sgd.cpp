@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "update/cadence.h"
+#include "update/error_feedback.h"
 #include "update/registry.h"
 #include "update/statistics.h"
 
@@ -15,7 +16,12 @@ namespace {
 class LocalSgdReplica final : public ReplicaPolicy {
  public:
   LocalSgdReplica(const LocalSgdOptions& options, Hub& hub)
-      : ReplicaPolicy(hub), options_(options), cadence_(options.every, options.post_local_after) {}
+      : ReplicaPolicy(hub),
+        options_(options),
+        cadence_(options.every, options.post_local_after),
+        mean_(options.compression, hub) {}
+
+  void begin(ReplicaState& state) override { mean_.begin(state.weights); }
 
   bool after_step(const StepFacts& facts, ReplicaState& state) override {
     samples_ += double(facts.samples);
@@ -33,7 +39,7 @@ class LocalSgdReplica final : public ReplicaPolicy {
       pending = hub_.total(cadence_.has_pending() || options_.overlap > 0 ? 1 : 0) > 0;
     }
     if (travels()) take(state);
-    if (pending) agree(state);
+    if (pending) agree(state, /*is_last=*/true);
     cadence_.settle();
   }
 
@@ -41,7 +47,8 @@ class LocalSgdReplica final : public ReplicaPolicy {
     Hub::Unmetered evaluation(hub_);
     ModelValues values = values_of(state);
     // either all have averaged and nothing has changed since, or none has
-    average(values.weights, weight());
+    if (mean_.is_wanted()) mean_.look_ahead(values.weights);
+    else average(values.weights, weight());
     average_statistics(values.statistics, weight(), {}, hub_);
     return values;
   }
@@ -49,6 +56,7 @@ class LocalSgdReplica final : public ReplicaPolicy {
  protected:
   void fields(StateFields& fields, const ReplicaState& state) override {
     cadence_.fields(fields);
+    mean_.fields(fields, state.weights);
     fields.value("samples since the average", samples_);
     if (under_way_) arrive();
     fields.weights_if_any("weights that set out", set_out_, state.weights);
@@ -95,8 +103,11 @@ class LocalSgdReplica final : public ReplicaPolicy {
     under_way_.reset();
   }
 
-  void agree(ReplicaState& state) {
-    average(state.weights, weight());
+  /// `is_last`: the run's result, from which nothing may be missing.
+  void agree(ReplicaState& state, bool is_last = false) {
+    if (!mean_.is_wanted()) average(state.weights, weight());
+    else if (is_last) mean_.average_exactly(state.weights);
+    else mean_.average(state.weights);
     if (options_.average_statistics) average_statistics(state.statistics, weight(), {}, hub_);
     if (options_.moments == Moments::averaged)
       for (std::vector<at::Tensor>& moments : state.moments) average(moments, weight());
@@ -106,6 +117,7 @@ class LocalSgdReplica final : public ReplicaPolicy {
 
   const LocalSgdOptions options_;
   Cadence cadence_;
+  CompressedMean mean_;
   double samples_ = 0;                  ///< samples since the last average
   std::unique_ptr<Pending> under_way_;  ///< null: no average is in progress, or it has arrived
   /// the weights at the beginning of the exchange; empty: no average is to be applied
@@ -118,10 +130,11 @@ class LocalSgd final : public UpdatePolicy {
  public:
   explicit LocalSgd(const LocalSgdOptions& options) : options_(options) {}
   std::string description() const override {
-    return fmt::format("local-sgd,every={},post_local_after={},weights={},moments={},overlap={},average_statistics={}",
-                       text_of(options_.every), text_of(options_.post_local_after),
-                       options_.weight_by_samples ? "samples" : "equal", text_of(options_.moments), options_.overlap,
-                       options_.average_statistics);
+    return fmt::format(
+        "local-sgd,every={},post_local_after={},weights={},moments={},overlap={},average_statistics={}{}",
+        text_of(options_.every), text_of(options_.post_local_after), options_.weight_by_samples ? "samples" : "equal",
+        text_of(options_.moments), options_.overlap, options_.average_statistics,
+        trireme::text_of(options_.compression));
   }
   bool evaluates_together() const override { return true; }
   std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override {
@@ -163,6 +176,10 @@ std::unique_ptr<UpdatePolicy> read_local_sgd(const ConfigTable& update, const Ru
   options.moments = read_moments(update, options.moments, true);
   options.average_statistics = update.get_bool("average_statistics", options.average_statistics);
   options.overlap = update.get_int("overlap", options.overlap, 0);
+  options.compression = read_compression(update);
+  if (options.compression && (options.weight_by_samples || options.moments == Moments::averaged || options.overlap > 0))
+    update.fail("compression", "only weights that count equally are compressed, and replicas wait for them",
+                "leave out weights, overlap and moments = \"averaged\", or compression");
   if (options.overlap == 0) return local_sgd(options);
   if (options.every.unit != Length::Unit::steps || double(options.overlap) > options.every.count)
     update.fail("overlap", "an average must arrive before the next one begins",

@@ -10,9 +10,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "trireme/config.h"
 #include "trireme/policy.h"
+#include "update/codec.h"
 
 namespace trireme {
 
@@ -31,6 +33,8 @@ struct LocalSgdOptions {
   int64_t overlap = 0;
   /// average the batch norms' running statistics; false: each replica keeps its own (dislib)
   bool average_statistics = true;
+  /// of the weights, with error feedback; requires equal weights, no averages of moments, and no overlap
+  std::optional<Codec> compression = {};
 };
 
 std::unique_ptr<UpdatePolicy> local_sgd(const LocalSgdOptions& options);

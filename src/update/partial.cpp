@@ -24,17 +24,20 @@ class RoundServer final : public CentralServer {
                        kReturn = kFirstOperation + 3;
 
   RoundServer(const PartialOptions& options, int replicas)
-      : CentralServer(1), quorum_(options.quorum > 0 ? options.quorum : replicas), trains_(size_t(replicas), 1) {}
+      : CentralServer(1, options.compression),
+        quorum_(options.quorum > 0 ? options.quorum : replicas),
+        trains_(size_t(replicas), 1) {}
 
   /// What the replica has added remains in the round.
   void lose(int replica, double) override { leave(replica); }
 
  protected:
-  std::optional<Reply> apply(CentralShard& shard, int, int replica, CentralRequest& request, double) override {
+  std::optional<Reply> apply(CentralShard& shard, int index, int replica, CentralRequest& request, double) override {
     if (is_complete()) close(shard);  // a replica may have been lost
     if (request.operation == kWait) {
       if (holds()) return Reply{.numbers = {0}};
       if (round_ <= request.whole_number(0)) return std::nullopt;
+      if (is_encoded()) set_known(index, replica, copies_of_weights(shard));
       return Reply{.tensors = copies_of_values(shard), .numbers = {1}};
     }
     const Reply reply{.numbers = {double(round_)}};
@@ -60,6 +63,7 @@ class RoundServer final : public CentralServer {
   }
 
   void begin_anew(int replica) override { trains_[size_t(replica)] = 1; }
+  bool takes_weights() const override { return true; }
 
  private:
   void leave(int replica) { trains_[size_t(replica)] = 0; }
@@ -100,7 +104,13 @@ class RoundServer final : public CentralServer {
 
 class PartialReplica final : public CentralReplica {
  public:
-  PartialReplica(const PartialOptions& options, Hub& hub) : CentralReplica(hub, 1), cadence_(options.every) {}
+  PartialReplica(const PartialOptions& options, Hub& hub)
+      : CentralReplica(hub, 1), cadence_(options.every), sent_(options.compression) {}
+
+  void begin(ReplicaState& state) override {
+    CentralReplica::begin(state);
+    sent_.mark(state.weights);
+  }
 
   Before before_step(const StepFacts&, ReplicaState& state) override {
     if (std::exchange(has_left_, false))
@@ -112,8 +122,11 @@ class PartialReplica final : public CentralReplica {
 
   bool after_step(const StepFacts& facts, ReplicaState& state) override {
     if (!cadence_.due_after(facts)) return false;
-    const auto told = client_.exchange(
-        {.operation = RoundServer::kAdd, .tensors = state.weights, .statistics = state.statistics}, {}, {});
+    const auto told = client_.exchange({.operation = RoundServer::kAdd,
+                                        .tensors = sent_.to_send(state.weights),
+                                        .feedback = sent_.feedback(),
+                                        .statistics = state.statistics},
+                                       {}, {});
     waits_for_ = int64_t(told.front().front());
     return wait(state);
   }
@@ -138,9 +151,10 @@ class PartialReplica final : public CentralReplica {
   }
 
  protected:
-  void fields(StateFields& fields, const ReplicaState&) override {
+  void fields(StateFields& fields, const ReplicaState& state) override {
     client_.fields(fields);
     cadence_.fields(fields);
+    sent_.fields(fields, state.weights);
     fields.value("waits for round", waits_for_);
     fields.value("has left", has_left_);
   }
@@ -154,18 +168,20 @@ class PartialReplica final : public CentralReplica {
         [](at::Tensor& mine, const at::Tensor& model) { mine.copy_(model); }, state.statistics);
     if (told.front().front() == 0) return false;
     waits_for_ = -1;
+    sent_.mark(state.weights);
     return true;
   }
 
   Cadence cadence_;
   int64_t waits_for_ = -1;  ///< number of a round; -1: none
   bool has_left_ = false;
+  SentWeights sent_;
 };
 
 }  // namespace
 
 std::string PartialOptions::description() const {
-  return fmt::format("partial,every={},quorum={}", text_of(every), quorum);
+  return fmt::format("partial,every={},quorum={}{}", text_of(every), quorum, text_of(compression));
 }
 
 std::unique_ptr<UpdatePolicy> partial_average(const PartialOptions& options, int replicas) {
@@ -177,6 +193,7 @@ namespace {
 std::unique_ptr<UpdatePolicy> read_partial(const ConfigTable& update, const RunFacts& facts) {
   PartialOptions options;
   options.every = read_whole_length(update, "every", options.every, 1);
+  options.compression = read_compression(update);
   options.quorum = int(update.get_int("quorum", options.quorum, 0));
   if (options.quorum > facts.replicas)
     update.fail("quorum", fmt::format("there are {} replicas", facts.replicas), "choose at most as many; 0 means all");

@@ -8,16 +8,19 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "trireme/config.h"
 #include "trireme/policy.h"
+#include "update/codec.h"
 
 namespace trireme {
 
 struct PartialOptions {
   Length every = {1, Length::Unit::epochs};
-  int quorum = 0;  ///< number of replicas that end a round; 0: all that are still training
+  int quorum = 0;                         ///< number of replicas that end a round; 0: all that are still training
+  std::optional<Codec> compression = {};  ///< of what replicas send, with error feedback
 
   std::string description() const;  ///< the policy's description with these options
 };

@@ -19,10 +19,10 @@ class ScaledElasticServer final : public CentralServer {
   static constexpr int kPull = kFirstOperation;
 
   ScaledElasticServer(const ShatOptions& options, int replicas)
-      : CentralServer(options.shards), options_(options), replicas_(replicas) {}
+      : CentralServer(options.shards, options.compression), options_(options), replicas_(replicas) {}
 
  protected:
-  std::optional<Reply> apply(CentralShard& shard, int, int, CentralRequest& request, double) override {
+  std::optional<Reply> apply(CentralShard& shard, int index, int replica, CentralRequest& request, double) override {
     check_brings_all(shard, request);
     // before a replica's first exchange there is none to count from
     const double others = request.number(0) > 0 ? replicas_ - 1.0 : double(shard.version - request.version_read);
@@ -36,8 +36,11 @@ class ScaledElasticServer final : public CentralServer {
     }
     mix_statistics(shard.statistics, request.statistics, a);
     ++shard.version;
+    if (is_encoded()) set_known(index, replica, differences(request.parts, reply.tensors));
     return reply;
   }
+
+  bool takes_weights() const override { return true; }
 
  private:
   const ShatOptions options_;
@@ -46,16 +49,24 @@ class ScaledElasticServer final : public CentralServer {
 
 class ShatReplica final : public CentralReplica {
  public:
-  ShatReplica(const ShatOptions& options, Hub& hub) : CentralReplica(hub, options.shards), options_(options) {}
+  ShatReplica(const ShatOptions& options, Hub& hub)
+      : CentralReplica(hub, options.shards), options_(options), sent_(options.compression) {}
+
+  void begin(ReplicaState& state) override {
+    CentralReplica::begin(state);
+    sent_.mark(state.weights);
+  }
 
   Before before_step(const StepFacts& facts, ReplicaState& state) override {
     if (facts.step % options_.period != 0) return {};
     client_.exchange({.operation = ScaledElasticServer::kPull,
-                      .tensors = state.weights,
+                      .tensors = sent_.to_send(state.weights),
+                      .feedback = sent_.feedback(),
                       .statistics = state.statistics,
                       .numbers = {is_first_ ? 1.0 : 0.0},
                       .reads = true},
                      state.weights, [](at::Tensor& mine, const at::Tensor& distance) { mine.sub_(distance); });
+    sent_.mark(state.weights);
     is_first_ = false;
     return {.wrote = true};
   }
@@ -65,21 +76,23 @@ class ShatReplica final : public CentralReplica {
   void finish(ReplicaState& state) override { take_result(state); }
 
  protected:
-  void fields(StateFields& fields, const ReplicaState&) override {
+  void fields(StateFields& fields, const ReplicaState& state) override {
     client_.fields(fields);
+    sent_.fields(fields, state.weights);
     fields.value("has not exchanged", is_first_);
   }
 
  private:
   const ShatOptions options_;
+  SentWeights sent_;
   bool is_first_ = true;
 };
 
 }  // namespace
 
 std::string ShatOptions::description() const {
-  return fmt::format("shat,period={},beta={},pull={},heterogeneity={},shards={}", period, beta, pull, heterogeneity,
-                     shards);
+  return fmt::format("shat,period={},beta={},pull={},heterogeneity={},shards={}{}", period, beta, pull, heterogeneity,
+                     shards, text_of(compression));
 }
 
 std::unique_ptr<UpdatePolicy> shat(const ShatOptions& options, int replicas) {
@@ -95,6 +108,7 @@ std::unique_ptr<UpdatePolicy> read_shat(const ConfigTable& update, const RunFact
   options.pull = update.get_double("pull", options.pull, 0);
   options.heterogeneity = update.get_double("heterogeneity", options.heterogeneity, 0);
   options.shards = read_shards(update, options.shards);
+  options.compression = read_compression(update);
   for (const char* key : {"beta", "pull"})
     if (const double value = key == std::string("beta") ? options.beta : options.pull; !(value <= 1))
       update.fail(key, "replicas and centre overshoot above 1", "choose 0 to 1");

@@ -14,9 +14,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "trireme/policy.h"
+#include "update/codec.h"
 
 namespace trireme {
 
@@ -26,6 +28,7 @@ struct ShatOptions {
   double pull = 0.9;
   double heterogeneity = 1;  ///< h
   int shards = 1;
+  std::optional<Codec> compression = {};  ///< of what replicas send, with error feedback
 
   std::string description() const;  ///< the policy's description with these options
 };

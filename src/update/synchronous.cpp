@@ -1,5 +1,6 @@
 #include "update/synchronous.h"
 
+#include "update/codec.h"
 #include "update/registry.h"
 
 namespace trireme {
@@ -25,6 +26,8 @@ namespace {
 std::unique_ptr<UpdatePolicy> read_synchronous(const ConfigTable& update, const RunFacts&) {
   SynchronousOptions options;
   options.shares_by_speed = update.get_choice("shares", "equal", {"equal", "speed"}) == "speed";
+  refuse_compression(update, "it stands for a data axis, whose gradients the plan compresses",
+                     "train with --plan \"data,compression=powersgd\" instead");
   return std::make_unique<SynchronousPolicy>(options);
 }
 

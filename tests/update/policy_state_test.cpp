@@ -24,6 +24,7 @@ namespace {
 
 constexpr int64_t kMoreThanEnough = 100000;  // steps; clients stop when there are no more rounds
 const Length kEachEpoch{1, Length::Unit::epochs};
+const Codec kSparse{.kind = Codec::Kind::topk, .share = 0.3}, kSigns{.kind = Codec::Kind::sign};
 
 // -- through bytes
 
@@ -136,7 +137,8 @@ TEST(PolicyStates, LocalSgd) {
        {LocalSgdOptions{.every = steps(5)},
         {.every = steps(4), .post_local_after = steps(6), .weight_by_samples = true, .moments = Moments::averaged},
         {.every = steps(5), .overlap = 3},
-        {.every = steps(4), .overlap = 4, .average_statistics = false}})
+        {.every = steps(4), .overlap = 4, .average_statistics = false},
+        {.every = steps(3), .compression = kSparse}})
     expect_resumes_everywhere({.make = with(local_sgd, options), .momentum = 0.8}, local_sgd(options)->description(),
                               false);
 }
@@ -152,7 +154,8 @@ TEST(PolicyStates, LocalSgdByEpochsAtTheEndsOfEpochs) {
 TEST(PolicyStates, Diloco) {
   for (const DilocoOptions& options : {DilocoOptions{.every = 4},
                                        {.every = 6, .fragments = 3, .overlap = 4, .mix = 0.5},
-                                       {.every = 5, .fragments = 2, .overlap = 2, .mix = 0.25, .four_bits = true}})
+                                       {.every = 5, .fragments = 2, .overlap = 2, .mix = 0.25, .four_bits = true},
+                                       {.every = 4, .fragments = 2, .overlap = 1, .compression = kSigns}})
     for (const at::ScalarType dtype : {at::kDouble, at::kFloat})
       expect_resumes_everywhere({.make = with(diloco, options), .momentum = 0.5, .dtype = dtype},
                                 diloco(options)->description(), false);
@@ -162,19 +165,21 @@ TEST(PolicyStates, AsyncAverage) {
   using Share = AsyncAverageOptions::Share;
   for (const AsyncAverageOptions& options : {AsyncAverageOptions{.every = steps(3)},
                                              {.every = steps(4), .share = Share::by_samples, .shards = 3},
-                                             {.every = kEachEpoch, .moments = Moments::reset}})
+                                             {.every = kEachEpoch, .moments = Moments::reset},
+                                             {.every = steps(2), .shards = 3, .compression = kSparse}})
     expect_resumes_everywhere({.make = with(async_average, options), .momentum = 0.5}, options.description(), true);
 }
 
 TEST(PolicyStates, BufferedUpdates) {
   for (const FedbuffOptions& options : {FedbuffOptions{.local = steps(3), .buffer = 2, .moments = Moments::kept},
-                                        {.local = kEachEpoch, .buffer = 4, .discounts = false, .shards = 3}})
+                                        {.local = kEachEpoch, .buffer = 4, .discounts = false, .shards = 3},
+                                        {.local = steps(2), .buffer = 2, .compression = kSigns}})
     expect_resumes_everywhere({.make = with(fedbuff, options), .momentum = 0.5}, options.description(), true);
 }
 
 TEST(PolicyStates, Partial) {
-  const PartialOptions options{.every = steps(4)};
-  expect_resumes_everywhere({.make = with_replicas(partial_average, options)}, options.description(), true);
+  for (const PartialOptions& options : {PartialOptions{.every = steps(4)}, {.every = steps(2), .compression = kSparse}})
+    expect_resumes_everywhere({.make = with_replicas(partial_average, options)}, options.description(), true);
 }
 
 TEST(PolicyStates, PartialWithARoundThatIsOpen) {
@@ -195,13 +200,15 @@ TEST(PolicyStates, PartialWithARoundThatIsOpen) {
 }
 
 TEST(PolicyStates, ElasticAveraging) {
-  for (const EasgdOptions& options : {EasgdOptions{.period = 3}, {.period = 2, .momentum = 0.9, .shards = 4}})
+  for (const EasgdOptions& options : {EasgdOptions{.period = 3},
+                                      {.period = 2, .momentum = 0.9, .shards = 4},
+                                      {.period = 2, .shards = 3, .compression = kSparse}})
     expect_resumes_everywhere({.make = with_replicas(easgd, options)}, options.description(), true);
 }
 
 TEST(PolicyStates, Shat) {
-  const ShatOptions options{.period = 3, .shards = 2};
-  expect_resumes_everywhere({.make = with_replicas(shat, options)}, options.description(), true);
+  for (const ShatOptions& options : {ShatOptions{.period = 3, .shards = 2}, {.period = 2, .compression = kSigns}})
+    expect_resumes_everywhere({.make = with_replicas(shat, options)}, options.description(), true);
 }
 
 TEST(PolicyStates, Hogwild) {
@@ -212,7 +219,8 @@ TEST(PolicyStates, Hogwild) {
 TEST(PolicyStates, Downpour) {
   for (const DownpourOptions& options : {DownpourOptions{.shards = 3, .fetch_every = 2, .push_every = 3},
                                          {.shards = 2, .push_every = 2, .adagrad = true},
-                                         {.fetch_every = 3, .push_every = 4, .warm_start = 3}}) {
+                                         {.fetch_every = 3, .push_every = 4, .warm_start = 3},
+                                         {.shards = 2, .push_every = 2, .compression = kSparse}}) {
     ToyRun run{.make = with_replicas(downpour, options)};
     run.schedule = [](int64_t step) {
       const int64_t quarter = step / 4;
@@ -279,7 +287,12 @@ TEST(PolicyStates, Federated) {
         {.rounds = rounds, .server = {.kind = Kind::yogi, .learning_rate = 0.1}},
         {.rounds = rounds, .aggregate = {.kind = AggregateOptions::Kind::normalized}},
         {.rounds = rounds, .aggregate = {.kind = AggregateOptions::Kind::median}},
-        {.rounds = rounds, .aggregate = {.kind = AggregateOptions::Kind::equal}, .control_variates = true}})
+        {.rounds = rounds, .aggregate = {.kind = AggregateOptions::Kind::equal}, .control_variates = true},
+        {.rounds = rounds, .compression = kSigns},
+        {.rounds = rounds,
+        .aggregate = {.kind = AggregateOptions::Kind::equal},
+        .control_variates = true,
+        .compression = kSparse}})
     for (const bool threads : {false, true})
       expect_resumes_after_rounds(options, threads,
                                   federated(options)->description() + (threads ? ", threads" : ", modelled clock"));

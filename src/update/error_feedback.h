@@ -1,0 +1,96 @@
+// Compression of what a replica sends again and again, with error feedback: what the code loses is added to what is
+// sent next, so that nothing is lost for good, only late.
+//
+// Seide et al., "1-bit stochastic gradient descent and its application to data-parallel distributed training of speech
+// DNNs", 2014; Stich, Cordonnier, Jaggi, "Sparsified SGD with memory", 2018. For weights that are averaged every few
+// steps: Basu et al., "Qsparse-local-SGD", 2019: the change since the last average is sent in place of the weights.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trireme/hub.h"
+#include "trireme/policy.h"
+#include "update/codec.h"
+
+namespace trireme {
+
+/// One stream of a replica. Needs memory for one copy of the weights from the first message on. Not thread-safe.
+class ErrorFeedback {
+ public:
+  /// nullopt: nothing is compressed. `name`: of the stream, in states.
+  ErrorFeedback(std::optional<Codec> codec, std::string name) : codec_(codec), name_(std::move(name)) {}
+
+  bool is_wanted() const { return codec_.has_value(); }
+  /// Null without a code.
+  ErrorFeedback* if_wanted() { return is_wanted() ? this : nullptr; }
+  const Codec& codec() const { return *codec_; }
+
+  /// What the code has lost so far, cut like `like`, zeros at first. For encode() and for messages without a code.
+  std::span<at::Tensor> errors(std::span<const at::Tensor> like);
+  /// Encodes values + error, and writes to `error`, a part of errors(), what the code loses. Values that are not
+  /// finite leave no error.
+  at::Tensor encode(const at::Tensor& values, at::Tensor error) const;
+
+  /// Forgets the errors.
+  void clear() { errors_.clear(); }
+
+  /// Saves or restores the errors. `like`: cut like the weights.
+  void fields(StateFields& fields, std::span<const at::Tensor> like);
+
+ private:
+  const std::optional<Codec> codec_;
+  const std::string name_;
+  std::vector<at::Tensor> errors_;  ///< empty before the first message
+};
+
+/// Weights that a replica sends, in place of which their change since the last exchange is encoded. The receiver knows
+/// the weights at that time up to the error. Needs memory for two copies of the weights. Not thread-safe.
+class SentWeights {
+ public:
+  explicit SentWeights(std::optional<Codec> codec) : feedback_(codec, "weights") {}
+
+  /// Null: weights are sent as they are.
+  ErrorFeedback* feedback() { return feedback_.if_wanted(); }
+  /// Marks the weights after the replicas' begin and after each exchange.
+  void mark(std::span<const at::Tensor> weights);
+  /// Returns what is sent: the weights, or, for feedback(), their change since the mark, in memory of its own that is
+  /// valid until the next mark.
+  std::span<const at::Tensor> to_send(std::span<const at::Tensor> weights);
+
+  void fields(StateFields& fields, std::span<const at::Tensor> weights);
+
+ private:
+  ErrorFeedback feedback_;
+  std::vector<at::Tensor> mark_;  ///< empty without compression
+};
+
+/// The mean of the weights of all replicas, whose messages are compressed. Collective.
+class CompressedMean {
+ public:
+  CompressedMean(std::optional<Codec> codec, Hub& hub) : feedback_(codec, "weights"), hub_(hub) {}
+
+  bool is_wanted() const { return feedback_.is_wanted(); }
+  /// Call it when all replicas have the same weights, before the first mean.
+  void begin(std::span<const at::Tensor> weights);
+  /// Replaces the weights by the last common ones plus the mean of the replicas' encoded changes: equal on all.
+  void average(std::span<at::Tensor> weights);
+  /// The same without a code. The errors are part of the messages, and then 0.
+  void average_exactly(std::span<at::Tensor> weights);
+  /// Replaces `weights`, a copy, by what average_exactly would give, and changes nothing else.
+  void look_ahead(std::span<at::Tensor> weights);
+
+  void fields(StateFields& fields, std::span<const at::Tensor> weights);
+
+ private:
+  ErrorFeedback feedback_;
+  Hub& hub_;
+  std::vector<at::Tensor> common_;  ///< the weights after the last mean; empty without compression
+};
+
+}  // namespace trireme
