@@ -20,6 +20,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -55,6 +56,9 @@ struct ReplicaState {
   std::vector<std::vector<at::Tensor>> moments;
   std::vector<RunningStatistics> statistics;  ///< by batch norm
   std::vector<RowTable> tables = {};          ///< sorted by bucket and offset; none unless UpdatePolicy::takes_rows
+  /// Makes the local optimizer begin anew: the moments and the count of its steps (Adam's bias correction) are those
+  /// before its first step. Empty: the moments are all that it has.
+  std::function<void()> restart_optimizer = {};
 };
 
 /// The values for an evaluation: memory of its own, cut like the ReplicaState that was passed.

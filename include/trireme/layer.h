@@ -134,8 +134,10 @@ class LayerCall {
   int64_t batch_samples = 0;        ///< samples of the global batch of this step: the divisor of the loss
   int64_t first_sample = 0;         ///< index of the local batch's first sample within the global batch
   int64_t micro_batch_samples = 0;  ///< samples of this micro-batch over all data shards
-  int micro_batch = 0;              ///< index; forward calls of one step come in this order, from 0
-  int micro_batches = 1;
+  /// Index among the step's micro-batches in which this worker runs the layer: it does not where it has no samples.
+  /// Forward calls of one step come in this order, from 0.
+  int micro_batch = 0;
+  int micro_batches = 1;          ///< their number
   bool recomputing = false;       ///< a second forward of the same samples: must not change buffers
   bool defer_parameters = false;  ///< backward leaves the parameters' gradients to backward_parameters
   const ShardingOption* option = nullptr;

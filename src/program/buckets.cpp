@@ -132,7 +132,9 @@ void build_buckets(const Model& model, const CompileOptions& options, Program& p
   std::map<Key, std::vector<const Draft*>> members;
   for (const Draft& draft : drafts.all) {
     bool full = options.mixed_precision && program.parameters[size_t(draft.shard.parameter)].spec.full_precision;
-    Key key{draft.holders, draft.contributors, full, draft.versions,
+    // Values that no step changes (frozen ones) have one version, which all batches in flight use.
+    const int versions = draft.contributors.empty() ? 1 : draft.versions;
+    Key key{draft.holders, draft.contributors, full, versions,
             by_block ? block_of(model.node(program.ops[size_t(draft.first_use)].node).name) : ""};
     auto [it, fresh] = members.try_emplace(std::move(key));
     if (fresh) keys.push_back(&it->first);

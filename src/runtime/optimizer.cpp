@@ -148,6 +148,10 @@ SquareSums measure_on_device(const OptimizerConfig& config, const SliceUpdate& u
 
 }  // namespace
 
+double first_value(const OptimizerConfig& config, int state) {
+  return config.kind->first_state && state == 0 ? config.kind->first_state(config) : 0.0;
+}
+
 kernels::StepRates rates_of(const OptimizerConfig& c, const SliceUpdate& u) {
   kernels::StepRates rates{.learning_rate = u.learning_rate,
                            .momentum = c.momentum,
@@ -172,11 +176,13 @@ bool skips_zero_gradients(const OptimizerConfig& config) {
 std::vector<at::Tensor> make_optimizer_state(const OptimizerConfig& config, int64_t elements,
                                              const at::TensorOptions& options) {
   std::vector<at::Tensor> state;
-  for (int i = 0; i < optimizer_state_count(config); ++i) {
-    const bool has_first = config.kind->first_state && i == 0;
-    state.push_back(at::full({elements}, has_first ? config.kind->first_state(config) : 0.0, options));
-  }
+  for (int i = 0; i < optimizer_state_count(config); ++i)
+    state.push_back(at::full({elements}, first_value(config, i), options));
   return state;
+}
+
+void reset_optimizer_state(const OptimizerConfig& config, std::span<at::Tensor> state) {
+  for (size_t i = 0; i < state.size(); ++i) state[i].fill_(first_value(config, int(i)));
 }
 
 bool can_record(const OptimizerConfig& config) { return config.kind->on_device.recorded != nullptr && config.ema == 0; }

@@ -43,6 +43,8 @@ int optimizer_state_count(const OptimizerConfig& config);
 /// Returns that many tensors, with their values before the first update.
 std::vector<at::Tensor> make_optimizer_state(const OptimizerConfig& config, int64_t elements,
                                              const at::TensorOptions& options);
+/// Gives them those values again. No tensors: nothing happens.
+void reset_optimizer_state(const OptimizerConfig& config, std::span<at::Tensor> state);
 
 /// sum[i] = gradients[0][i] + gradients[1][i] + ... over `slice` of flat tensors, in this order. Gradients may be
 /// bfloat16 if `sum` is float. `sum` has slice.size() elements.

@@ -42,7 +42,7 @@ ReplicaView::ReplicaView(const Program& training, const Model& model)
     : program_(training), model_(model), shown_(training.list_of_rank.size()) {}
 
 void ReplicaView::show(int rank, Replicas& replicas, bool is_updated, std::vector<RunningStatistics> statistics,
-                       std::vector<TrackedTable> tables) {
+                       std::vector<TrackedTable> tables, std::function<void()> restart_optimizer) {
   Shown& shown = shown_[size_t(rank)];
   shown = {};
   for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b) {
@@ -54,6 +54,7 @@ void ReplicaView::show(int rank, Replicas& replicas, bool is_updated, std::vecto
   }
   shown.statistics = std::move(statistics);
   shown.tables = std::move(tables);
+  shown.restart_optimizer = std::move(restart_optimizer);
 }
 
 /// `holder` must have the whole bucket, which has index `place` in the state.
@@ -89,6 +90,9 @@ ReplicaState ReplicaView::state() {
   for (const Shown& shown : shown_)
     state.statistics.insert(state.statistics.end(), shown.statistics.begin(), shown.statistics.end());
   for (const Table& table : tables_) state.tables.push_back(table.place);
+  state.restart_optimizer = [this] {
+    for (const Shown& shown : shown_) shown.restart_optimizer();
+  };
   return state;
 }
 

@@ -1,6 +1,7 @@
 // A replica's weights, moments and running statistics as an update policy sees them, divided as its workers hold them.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -32,11 +33,12 @@ class ReplicaView {
 
   /// Registers what `rank` holds. Each worker calls it after its construction and once more after its first step.
   /// `is_updated`: the optimizer has made a step; before that moments are not registered, under any plan.
+  /// `restart_optimizer`: see ReplicaState, of this worker.
   void show(int rank, Replicas& replicas, bool is_updated, std::vector<RunningStatistics> statistics,
-            std::vector<TrackedTable> tables);
+            std::vector<TrackedTable> tables, std::function<void()> restart_optimizer);
 
   /// Returns each registered holder's slice, in the order of buckets and ranks. The tensors are the workers' own
-  /// memory.
+  /// memory. Its restart_optimizer is valid as long as this object.
   ReplicaState state();
 
   /// Returns, for each table of the state, the distinct rows that a step on these model inputs reads.
@@ -51,6 +53,7 @@ class ReplicaView {
     std::vector<std::vector<ReplicaPiece>> pieces;  ///< by bucket
     std::vector<RunningStatistics> statistics;
     std::vector<TrackedTable> tables;
+    std::function<void()> restart_optimizer;
   };
   struct Table {
     RowTable place;

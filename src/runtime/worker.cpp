@@ -103,7 +103,7 @@ Worker::State::State(int rank, const Model& model, Precision precision, std::uni
       transfers(context),
       pieces(context),
       kept_steps(context, buffers),
-      agreement(context),
+      agreement(context, batches),
       pace(context),
       meter(context, outcome) {}
 
@@ -355,7 +355,9 @@ Communicator& Worker::world() { return *state_->communicator; }
 
 Replicas& Worker::replicas() { return *state_->replicas; }
 
-int64_t Worker::updates() const { return state_->batches.all_trained(); }
+int64_t Worker::updates() const {
+  return state_->batches.all_trained() - state_->agreement.updates_before_restart();
+}
 
 HeldParts Worker::held() const {
   const State& s = *state_;

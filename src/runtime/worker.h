@@ -50,7 +50,8 @@ class Worker {
   /// The communicator over all workers. All of them may use it together between two steps.
   Communicator& world();
 
-  /// Returns the optimizer steps so far, including those of the workers that this one replaces.
+  /// Returns the optimizer steps so far, including those of the workers that this one replaces, since an update policy
+  /// last made the optimizer begin anew.
   int64_t updates() const;
   /// Returns the training state that this worker holds besides its replicas: running statistics if it is the data axis'
   /// first worker, their averages, and the state of layers. The tensors are its own memory. Call it between two steps,

@@ -152,6 +152,7 @@ const char* text_of(Moments moments) {
 }
 
 void reset_moments(ReplicaState& state) {
+  if (state.restart_optimizer) return state.restart_optimizer();
   for (std::vector<at::Tensor>& moments : state.moments)
     for (at::Tensor& moment : moments) moment.zero_();
 }

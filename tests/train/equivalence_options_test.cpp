@@ -278,7 +278,7 @@ TEST(Skips, GoStraightToTheStageThatReadsThem) {
 
 /// The first batch norm's statistics after one step, for each rank that holds it.
 std::vector<std::vector<at::Tensor>> running_statistics(const Model& model, const Plan& plan, BatchNormScope scope,
-                                                        at::Tensor* weight) {
+                                                        at::Tensor* weight, int64_t samples = kBatch) {
   const Program program = compile(model, plan, {.batch_norm = scope});
   OpId norm = -1;
   for (OpId id = OpId(program.ops.size()) - 1; id >= 0; --id)
@@ -291,7 +291,7 @@ std::vector<std::vector<at::Tensor>> running_statistics(const Model& model, cons
     for (size_t p = 0; rank == 0 && p < program.parameters.size(); ++p)
       if (program.parameters[p].spec.name == "conv1.weight") *weight = store.full_parameter(int(p)).clone();
     worker.barrier();
-    worker.train({.step = 0, .batch = random_batches(model, {kBatch})(0), .learning_rate = 0.1});
+    worker.train({.step = 0, .batch = random_batches(model, {samples})(0), .learning_rate = 0.1});
     if (const auto* buffers = worker.buffers(norm))
       for (const at::Tensor& buffer : *buffers)
         statistics[size_t(rank)].push_back(buffer.to(at::kCPU, buffer.scalar_type(), false, true));
@@ -354,6 +354,25 @@ TEST(DeferredNorm, OfEachDataShard) {
     expect_statistics(kept[size_t(r)], statistics_of(at::cat(mine), weight), true);
   }
   expect_statistics(kept[0], kept[1], false);
+}
+
+/// A batch with fewer samples than micro-batches, and shares that leave a worker without samples of the first one.
+TEST(DeferredNorm, ShortBatches) {
+  const Model model = small_model("resnet-bn");
+  at::Tensor weight;
+  for (const int64_t samples : {1, 2, 3, 5}) {
+    const at::Tensor images = random_batches(model, {samples})(0).load({0, samples})[0];
+    for (const char* text : {"data=1,micro_batches=4", "pipeline=2,micro_batches=4,schedule=1f1b"}) {
+      SCOPED_TRACE(std::string(text) + ", samples: " + std::to_string(samples));
+      const auto kept = running_statistics(model, plan_of(text, model), BatchNormScope::deferred, &weight, samples);
+      expect_statistics(kept[0], statistics_of(images, weight), true);
+    }
+  }
+  // Micro-batches of 2 and 1 samples: worker 1 has none of the first and the only one of the second.
+  const at::Tensor images = random_batches(model, {3})(0).load({0, 3})[0];
+  const auto kept = running_statistics(model, plan_of("data=3,micro_batches=2,speeds=1:1.01:1", model),
+                                       BatchNormScope::deferred, &weight, 3);
+  expect_statistics(kept[1], statistics_of(images.narrow(0, 2, 1), weight), true);
 }
 
 // -- devices of unequal speed

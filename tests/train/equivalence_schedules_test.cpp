@@ -326,5 +326,27 @@ TEST(Frozen, StayAsTheyAre) {
     }
 }
 
+/// With a learning rate of zero all versions of the weights are equal, so older ones give the loss of one device.
+TEST(Frozen, AreTheSameInAllVersionsOfTheWeights) {
+  const Model model = small_model("mlp");
+  const auto batches = random_batches(model, ragged_batches());
+  LockstepOptions options{.steps = 6,
+                          .precision = Precision::fp64,
+                          .worker = {.seed = 3},
+                          .learning_rate = 0,
+                          .frozen = {"fc1.*", "fc2.weight"}};
+  const auto expected = run_lockstep(model, single_plan(model), batches, options);
+  for (const char* degrees :
+       {"pipeline=3,schedule=pipedream,micro_batches=1", "pipeline=2,schedule=2bw,micro_batches=2",
+        "data=2,pipeline=2,schedule=2bw,micro_batches=2"})
+    for (const bool is_private : {false, true}) {
+      SCOPED_TRACE(std::string(degrees) + (is_private ? ", private" : ", shared"));
+      options.private_replicas = is_private;
+      const auto actual = run_lockstep(model, plan_of(degrees, model), batches, options);
+      ASSERT_EQ(actual.size(), expected.size());
+      for (size_t k = 0; k < actual.size(); ++k) EXPECT_NEAR(actual[k].loss, expected[k].loss, 1e-12) << k;
+    }
+}
+
 }  // namespace
 }  // namespace trireme::test_support

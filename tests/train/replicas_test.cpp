@@ -46,6 +46,29 @@ TEST_F(Replicas, OneReplicaOfAnyPolicyThatIsNotDampedIsOneDevice) {
   }
 }
 
+/// Adam's first step changes each weight by the learning rate, because its bias correction makes the moments those of
+/// one gradient. With moments that are reset after every step, every step is a first one.
+TEST_F(Replicas, ResetMomentsAreThoseOfAFreshOptimizer) {
+  constexpr double kRate = 0.01;
+  experiment.optimizer = {.kind = &kAdamW, .learning_rate = kRate, .weight_decay = 0, .epsilon = 1e-30};
+  for (const char* inner : {"single", "data=2", "data=2,sharding=zero1", "pipeline=2,micro_batches=2"}) {
+    SCOPED_TRACE(inner);
+    const int workers = inner == std::string("single") ? 1 : 2;
+    const auto weights_after = [&](int rounds) {
+      return run("fedavg,local=1 steps,rounds=" + std::to_string(rounds) + ",inner=" + inner, workers).weights;
+    };
+    const TensorMap before = weights_after(7), after = weights_after(8);
+    int64_t weights = 0, changed = 0;
+    for (const auto& [name, values] : after) {
+      const at::Tensor change = (values - before.at(name)).abs();
+      EXPECT_LT(change.max().item<double>(), kRate * (1 + 1e-6)) << name;
+      weights += change.numel();
+      changed += change.gt(kRate * (1 - 1e-6)).sum().item<int64_t>();
+    }
+    EXPECT_GT(changed, weights / 2) << "a weight without a gradient stays";
+  }
+}
+
 /// Sentences of up to 6 words out of 50. Some of the first 10 words mark one class, some of the next 10 the other.
 class Sentences final : public Dataset {
  public:

@@ -207,6 +207,19 @@ TEST_F(Resuming, UnderTheSamePlanIsBitForBitTheUninterruptedRun) {
   }
 }
 
+/// Frozen parameters have no average of their own, also after a resume.
+TEST_F(Resuming, WithFrozenParametersAndAverages) {
+  experiment.frozen = {build_model(experiment, data).parameters().front().name};
+  for (const Way& way :
+       {Way{"data", 2, true}, {"data=2,sharding=zero1", 2, true}, {"data=2,sharding=zero3", 2, true}}) {
+    SCOPED_TRACE(way.plan);
+    experiment.private_replicas = way.private_replicas;
+    const Outcome whole = run(way.plan, way.devices, folder("frozen"));
+    expect_continued(run(way.plan, way.devices, {}, cut("frozen")), whole, 0);
+    fs::remove_all(folder("frozen"));
+  }
+}
+
 /// A resumed run writes the same checkpoints as the uninterrupted run.
 TEST_F(Resuming, CheckpointsOfAResumedRunAreThoseOfTheUninterruptedOne) {
   run("data", 2, folder("whole"));

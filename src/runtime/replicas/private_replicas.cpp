@@ -149,6 +149,10 @@ class PrivateReplicas final : public Replicas {
     for (const auto& replica : replicas_)
       if (replica) replica->resume(updates);
   }
+  void restart_optimizer(int64_t) override {
+    for (const auto& replica : replicas_)
+      if (replica) replica->restart_optimizer();
+  }
   void await_weights(BucketId, int64_t) override {}  // update() returns after the update has been made
   const at::Tensor& weights(BucketId bucket, int64_t version) override { return replica(bucket).weights(version); }
   void prefetch(BucketId bucket) override { replica(bucket).prefetch(); }

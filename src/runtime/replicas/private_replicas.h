@@ -53,6 +53,10 @@ class BucketReplica {
 
   virtual void initialize(uint64_t seed) = 0;
   virtual void resume(int64_t updates) { updates_ = updates; }
+  void restart_optimizer() {
+    updates_ = 0;
+    reset_optimizer_state(setting_.optimizer, state_);
+  }
   virtual const at::Tensor& weights(int64_t version) = 0;
   virtual void prefetch() {}
   virtual void gather() {}
@@ -82,7 +86,8 @@ class BucketReplica {
                        std::span<SquareSums> sums);
   /// A summed gradient in the dtype of the master values: itself, or a copy if gradients are stored in bfloat16.
   at::Tensor in_master(const at::Tensor& sum) const;
-  bool has_average() const { return setting_.optimizer.ema > 0 && updates_ > 0; }
+  /// Frozen values have no state, and are their own average.
+  bool has_average() const { return setting_.optimizer.ema > 0 && updates_ > 0 && !state_.empty(); }
   /// Blocks until an operation of the queue has finished. Assumes that the operation waits for other workers at its
   /// beginning.
   void await(std::future<OperationDone>& operation);

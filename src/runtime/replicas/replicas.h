@@ -61,6 +61,10 @@ class Replicas {
   /// old workers' values to pieces(), which hold the optimizer's state from this call on. Versions count from 0 again.
   virtual void resume(int64_t updates) = 0;
 
+  /// Makes the optimizer begin anew: its state is that before the first update, and the next update is its first one.
+  /// `updates`: how many this object has made. Any thread may call it while no step is running.
+  virtual void restart_optimizer(int64_t updates) = 0;
+
   // -- weights: flat, in the compute dtype
 
   /// Blocks until version `version` exists. A bucket stores its last Bucket::versions versions; older ones are

@@ -64,6 +64,11 @@ class SharedReplicas final : public Replicas {
       if (!bucket(b).contributors.empty() && !bucket(b).slice_of(rank_).empty()) optimizer_state(b);
   }
 
+  void restart_optimizer(int64_t updates) override {
+    earlier_updates_ = -updates;
+    for (Own& mine : own_) reset_optimizer_state(optimizer_, mine.state);
+  }
+
   void await_weights(BucketId b, int64_t version) override {
     if (bucket(b).contributors.empty()) return;
     counts_.wait_seconds += world_.wait_for(store_.bucket(b).done, holders(b) * version);

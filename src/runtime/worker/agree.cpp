@@ -41,20 +41,32 @@ void Agree::before_step(BatchInFlight& batch, StepOutcome& outcome) const {
 void Agree::after_step(const PreparedProgram& prepared, double loss_sum) {
   ReplicaAgreement& agreement = *context_.options.agreement;
   context_.replicas.settle();
+  note_updates();
   if (steps_++ == 0) show(prepared, /*is_updated=*/true, agreement.view());  // the optimizer state exists now
   agreement.note_loss(context_.rank, loss_sum);
   context_.world.barrier();
   if (context_.rank == 0) agreement.after_step();
 }
 
-void Agree::show(const PreparedProgram& prepared, bool is_updated, ReplicaView& view) const {
+void Agree::note_updates() {
+  updates_ = batches_.trained();
+  all_updates_ = batches_.all_trained();
+}
+
+void Agree::show(const PreparedProgram& prepared, bool is_updated, ReplicaView& view) {
   std::vector<RunningStatistics> statistics;
   for (const OpBinding& binding : prepared.bindings) {
     if (!binding.op) continue;
     const auto found = running_statistics(context_.model.node(binding.op->node).layer->buffers(), binding.buffers);
     statistics.insert(statistics.end(), found.begin(), found.end());
   }
-  view.show(context_.rank, context_.replicas, is_updated, std::move(statistics), prepared.tracked_tables());
+  note_updates();
+  const auto restart_optimizer = [this] {
+    context_.replicas.restart_optimizer(updates_);
+    before_restart_ = all_updates_;
+  };
+  view.show(context_.rank, context_.replicas, is_updated, std::move(statistics), prepared.tracked_tables(),
+            restart_optimizer);
 }
 
 }  // namespace trireme

@@ -14,8 +14,8 @@ namespace trireme {
 /// policy's answer. After the step only the leader touches the weights, until the next before_step.
 class Agree {
  public:
-  /// `context` must outlive this object; its options must contain the agreement.
-  explicit Agree(const WorkerContext& context) : context_(context) {}
+  /// Arguments must outlive this object; the context's options must contain the agreement.
+  Agree(const WorkerContext& context, const BatchesInFlight& batches) : context_(context), batches_(batches) {}
 
   /// Sets in `outcome` whether the step is made.
   void before_step(BatchInFlight& batch, StepOutcome& outcome) const;
@@ -23,11 +23,20 @@ class Agree {
   void after_step(const PreparedProgram& prepared, double loss_sum);
 
   /// See Worker::show. `is_updated`: the optimizer has made a step.
-  void show(const PreparedProgram& prepared, bool is_updated, ReplicaView& view) const;
+  void show(const PreparedProgram& prepared, bool is_updated, ReplicaView& view);
+
+  /// Returns how many of the updates were made before the policy made the optimizer begin anew for the last time.
+  int64_t updates_before_restart() const { return before_restart_; }
 
  private:
   const WorkerContext& context_;
+  const BatchesInFlight& batches_;
+  void note_updates();
+
   int64_t steps_ = 0;  ///< of this worker, without those of the workers that it replaces
+  // Updates of this worker, and those with the updates of the workers that it replaces. The leader reads them.
+  int64_t updates_ = 0, all_updates_ = 0;
+  int64_t before_restart_ = 0;  ///< written by the leader
 };
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "base/devices/device.h"
@@ -16,7 +17,7 @@ namespace {
 constexpr NodeId kData = 0;  // index of the model's data input; the inputs after it are targets
 
 /// A worker without samples takes part only if the layer communicates.
-bool is_idle(const Op& op, const LayerCall& call) { return call.output_box[0].empty() && !op.communicates; }
+bool is_idle(const Op& op, const Box& output) { return output[0].empty() && !op.communicates; }
 
 /// Every worker of the tensor axis has the same losses, unless each has a summand.
 bool counts_loss(const OpBinding& binding) {
@@ -54,18 +55,33 @@ void LayerExecution::load(int stage, const BatchInFlight& batch, MicroBatch& par
   }
 }
 
+Box LayerExecution::output_box(const Op& op, const BatchInFlight& batch, const MicroBatch& part) const {
+  const Value& output = program_.values[size_t(op.output)];
+  return output.layout.box_of(context_.rank, batch.global_shape(output.node, part));
+}
+
+std::pair<int, int> LayerExecution::place_among_micro_batches(const Op& op, const BatchInFlight& batch,
+                                                              const MicroBatch& part) const {
+  // Micro-batches have two sizes, the larger ones first, and this worker's share depends on the size alone.
+  const auto runs = [&](const MicroBatch& m) { return !is_idle(op, output_box(op, batch, m)); };
+  const MicroBatch &first = batch.micro_batches.front(), &last = batch.micro_batches.back();
+  const int all = int(batch.micro_batches.size());
+  const bool is_even = first.samples.size() == last.samples.size();
+  const int larger = is_even ? all : int(batch.input.batch.samples % all);
+  const int larger_run = runs(first) ? larger : 0, smaller_run = runs(last) ? all - larger : 0;
+  return {part.index < larger ? part.index : larger_run + part.index - larger, larger_run + smaller_run};
+}
+
 void LayerExecution::set_call(const OpBinding& binding, const BatchInFlight& batch, const MicroBatch& part,
                               LayerCall& call) const {
-  const Value& output = program_.values[size_t(binding.op->output)];
   call.training = program_.training;
   call.seed = context_.options.seed;
   call.step = batch.input.step;
   call.batch_samples = batch.input.batch.samples;
   call.micro_batch_samples = part.samples.size();
-  call.micro_batch = part.index;
-  call.micro_batches = program_.micro_batches;
+  std::tie(call.micro_batch, call.micro_batches) = place_among_micro_batches(*binding.op, batch, part);
   call.option = &binding.op->option;
-  call.output_box = output.layout.box_of(context_.rank, batch.global_shape(output.node, part));
+  call.output_box = output_box(*binding.op, batch, part);
   call.first_sample = part.samples.begin + call.output_box[0].begin;
   call.tensor_index = binding.tensor_index;
   call.tensor_degree = binding.op->mesh.tensor;
@@ -102,7 +118,7 @@ void LayerExecution::run_layer(OpId id, const BatchInFlight& batch, MicroBatch& 
     check_internal(inputs.back().defined(), "a layer's inputs are there when it runs");
   }
   if (binding.reads_rows()) call.rows = inputs[kRows];
-  const bool idle = is_idle(op, call);
+  const bool idle = is_idle(op, call.output_box);
   at::Tensor output;
   if (run == Run::restoring) {
     if (!idle) batch.layer_of(op).restore(call, inputs);
@@ -163,7 +179,7 @@ void LayerExecution::backward_op(OpId id, const BatchInFlight& batch, MicroBatch
   if (!call) return;  // the loss does not depend on it, or no parameter before it is trained
   at::Tensor gradient =
       id == program_.loss ? loss_gradient(*call) : std::exchange(part.gradients[size_t(op.output)], {});
-  const bool idle = is_idle(op, *call);
+  const bool idle = is_idle(op, call->output_box);
   if (gradient.defined()) {
     call->defer_parameters = defer_parameters && op.splits_backward && !idle;
     std::vector<at::Tensor> inputs(op.inputs.size());

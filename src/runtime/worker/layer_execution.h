@@ -47,6 +47,9 @@ class LayerExecution {
   void await_weights(SegmentId segment, const BatchInFlight& batch);
   void set_call(const OpBinding& binding, const BatchInFlight& batch, const MicroBatch& part, LayerCall& call) const;
   void bring_states(OpId id, const BatchInFlight& batch, MicroBatch& part, RuntimeLayerCall& call);
+  Box output_box(const Op& op, const BatchInFlight& batch, const MicroBatch& part) const;
+  /// Returns LayerCall's micro_batch and micro_batches.
+  std::pair<int, int> place_among_micro_batches(const Op& op, const BatchInFlight& batch, const MicroBatch& part) const;
   at::Tensor empty_output(const Op& op, const Box& box) const;
   at::Tensor loss_gradient(const LayerCall& call) const;
   const Op& op_at(OpId id) const { return program_.ops[size_t(id)]; }
