@@ -82,6 +82,8 @@ struct Experiment {
   bool noise_scale = false;  ///< estimates the gradient noise scale while training
 
   // plans
+  /// gradient_norm = true: the norm of each step's gradient is measured even if nothing else needs it.
+  bool gradient_norm = false;
   std::vector<std::string> strategies;  ///< as written: "hybrid" not yet expanded
   int micro_batches = 0;                ///< 0: chosen by the plan
   /// replicas = "private": each worker has a copy of the weights, as separate devices have.

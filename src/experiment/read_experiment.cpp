@@ -109,6 +109,7 @@ void read_training(const ConfigTable& file, Experiment& e) {
 }
 
 /// Reads the options of a zoo model; they are numbers.
+  e.gradient_norm = file.get_bool("gradient_norm", false);
 void read_model_options(const ConfigTable& model, Experiment& e) {
   const auto known = model_options(e.model_name);
   ConfigTable options = model.table("options");

@@ -22,6 +22,7 @@ std::vector<std::string> frozen_of(const RunSpec& experiment) {
 CompileOptions compile_options(const RunSpec& experiment, bool training) {
   return {.training = training,
           .clip_gradients = experiment.clip_norm > 0,
+          .measures_norm = experiment.gradient_norm,
           .layer_norms = experiment.optimizer.is_layerwise() || experiment.noise_scale,
           .mixed_precision = experiment.precision == Precision::bf16,
           .batch_norm = experiment.batch_norm,

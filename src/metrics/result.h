@@ -39,6 +39,10 @@ struct CurvePoint {
   int64_t samples = 0;  ///< samples seen so far
   double seconds = 0;   ///< training time so far, without evaluation
   double loss = 0;      ///< mean over that step's global batch
+  double learning_rate = 0;
+  /// Norm of the full gradient with which the step updated the weights, before clipping. Where batches overlap it is
+  /// that of an earlier batch. nullopt: it was not measured.
+  std::optional<double> gradient_norm = {};
 };
 
 struct EvaluationPoint {

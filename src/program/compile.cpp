@@ -131,7 +131,8 @@ Program compile_for(Overlap overlap, const Model& model, const Plan& plan, const
   Program program;
   program.training = options.training;
   program.flushes = schedule.flushes;
-  program.keeps_gradients = options.clip_gradients || options.layer_norms || options.keep_gradients;
+  program.keeps_gradients =
+      options.clip_gradients || options.measures_norm || options.layer_norms || options.keep_gradients;
   program.optimizer_sharding = plan.optimizer_sharding;
   program.sharding_group = plan.sharding_group;
   program.compression = plan.compression;

@@ -12,6 +12,7 @@ namespace trireme {
 struct CompileOptions {
   bool training = true;  ///< false: forward only, for evaluation
   bool clip_gradients = false;
+  bool measures_norm = false;       ///< the norm of the full gradient is reported (StepOutcome::gradient_squares)
   bool layer_norms = false;         ///< the optimizer needs the norm of each parameter before its update (LARS, LAMB)
   bool keep_gradients = false;      ///< for verification: reduce and update in two passes
   bool segment_per_layer = false;   ///< for profiling: each layer is an instruction of its own

@@ -49,6 +49,15 @@ EvaluationPoint evaluation_from(const json& line, const std::vector<std::string>
   return point;
 }
 
+CurvePoint curve_point_from(const json& line) {
+  CurvePoint point{line.at("step").get<int64_t>(), line.at("samples").get<int64_t>(), number_from(line.at("seconds")),
+                   number_from(line.at("loss"))};
+  // older files lack these two
+  if (line.contains("learning_rate")) point.learning_rate = number_from(line.at("learning_rate"));
+  if (line.contains("gradient_norm")) point.gradient_norm = number_from(line.at("gradient_norm"));
+  return point;
+}
+
 /// Calls `keep(line, text)` for each line of a file of records that does not come after `from`. Skips an incomplete
 /// last line.
 template <class Keep>
@@ -66,9 +75,7 @@ void for_each_line(const std::string& text, const GoesOnFrom& from, const Keep& 
 /// Adds the record to the curve or to the evaluations. Returns false if it belongs to neither.
 bool add_record(const json& line, const std::vector<std::string>& metrics, EarlierRun& run) {
   const std::string kind = line.value("kind", "");
-  if (kind == "step")
-    run.curve.push_back({line.at("step").get<int64_t>(), line.at("samples").get<int64_t>(),
-                         number_from(line.at("seconds")), number_from(line.at("loss"))});
+  if (kind == "step") run.curve.push_back(curve_point_from(line));
   else if (kind == "test") run.evaluations.push_back(evaluation_from(line, metrics));
   else return false;
   return true;

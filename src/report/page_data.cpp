@@ -33,14 +33,21 @@ json short_number(double value) {
   return json_number(std::isfinite(scale) ? std::round(value * scale) / scale : value);
 }
 
+/// Step, seconds, loss, learning rate (0: not known, in files of older versions) and norm of the gradient (left out
+/// where it was not measured).
+json point_json(const CurvePoint& point) {
+  json numbers = {point.step, short_number(point.seconds), short_number(point.loss), short_number(point.learning_rate)};
+  if (point.gradient_norm) numbers.push_back(short_number(*point.gradient_norm));
+  return numbers;
+}
+
 /// Returns every k-th point and the last one, after those of earlier runs.
 json curve_json(std::vector<CurvePoint> curve, const RunResult& row, size_t most) {
   curve.insert(curve.end(), row.curve.begin(), row.curve.end());
   json points = json::array();
   const size_t stride = std::max<size_t>(1, (curve.size() + most - 1) / most);
   for (size_t i = 0; i < curve.size(); ++i)
-    if (i % stride == 0 || i + 1 == curve.size())
-      points.push_back({curve[i].step, short_number(curve[i].seconds), short_number(curve[i].loss)});
+    if (i % stride == 0 || i + 1 == curve.size()) points.push_back(point_json(curve[i]));
   return points;
 }
 

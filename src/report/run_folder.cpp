@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
 
 #include "base/json_file.h"
 #include "experiment/initial_weights.h"
@@ -145,12 +146,18 @@ void RunFolder::on_step(const StepReport& report) {
                {"samples", report.point.samples},
                {"seconds", json_number(report.point.seconds)},
                {"loss", json_number(report.point.loss)},
+               {"learning_rate", json_number(report.point.learning_rate)},
                {"step_seconds", json_number(report.step_seconds)},
                {"samples_per_second", json_number(report.samples_per_second)}};
+  std::vector<Scalar> scalars = {{"train/loss", report.point.loss},
+                                 {"train/learning_rate", report.point.learning_rate},
+                                 {"train/step_seconds", report.step_seconds},
+                                 {"train/samples_per_second", report.samples_per_second}};
+  if (const std::optional<double>& norm = report.point.gradient_norm) {
+    line["gradient_norm"] = json_number(*norm);
+    scalars.push_back({"train/gradient_norm", *norm});
+  }
   metrics_->append(json_text(line) + "\n");
-  const std::array<Scalar, 3> scalars = {{{"train/loss", report.point.loss},
-                                          {"train/step_seconds", report.step_seconds},
-                                          {"train/samples_per_second", report.samples_per_second}}};
   events_->scalars(report.point.step, scalars);
 }
 

@@ -113,6 +113,8 @@ void each_field(auto& fields, Is<PlanChange> auto& c) {
 
 void each_field(auto& fields, Is<CurvePoint> auto& p) {
   fields("step", p.step, "samples", p.samples, "seconds", p.seconds, "loss", p.loss);
+  fields.maybe("learning_rate", p.learning_rate);
+  fields("gradient_norm", p.gradient_norm);
 }
 
 /// All fields except `reason`, `warnings`, `schedule`, the timeline and the measured steps.

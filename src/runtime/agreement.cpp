@@ -10,10 +10,24 @@ namespace {
 
 constexpr MemoryCategory kOfPolicies = MemoryCategory::buffers;
 
+/// nullopt if a rank's part is not known.
+std::optional<double> sum_of(const std::vector<std::optional<double>>& parts) {
+  double sum = 0;
+  for (const std::optional<double>& part : parts) {
+    if (!part) return std::nullopt;
+    sum += *part;
+  }
+  return sum;
+}
+
 }  // namespace
 
 ReplicaAgreement::ReplicaAgreement(const Program& training, const Model& model, UpdatePolicy& update, Hub& hub)
-    : update_(update), hub_(hub), view_(training, model), losses_(training.list_of_rank.size()) {}
+    : update_(update),
+      hub_(hub),
+      view_(training, model),
+      losses_(training.list_of_rank.size()),
+      squares_(training.list_of_rank.size()) {}
 
 void ReplicaAgreement::take_state() {
   state_ = view_.state();
@@ -55,7 +69,12 @@ void ReplicaAgreement::after_step() {
   if (!has_optimizer_state_) take_state();
   has_optimizer_state_ = true;
   if (hub_.is_lost()) return;
-  if (on_trained) on_trained({facts_, std::accumulate(losses_.begin(), losses_.end(), 0.0), step_began_, hub_.now()});
+  if (on_trained)
+    on_trained({.facts = facts_,
+                .loss_sum = std::accumulate(losses_.begin(), losses_.end(), 0.0),
+                .begin = step_began_,
+                .end = hub_.now(),
+                .gradient_squares = sum_of(squares_)});
   const MemoryScope memory(kOfPolicies);
   if (!policy_->after_step(facts_, state_)) return;
   has_exchanged_ = true;

@@ -19,6 +19,8 @@ struct TrainedStep {
   StepFacts facts;
   double loss_sum = 0;
   double begin = 0, end = 0;  ///< seconds on the hub's clock
+  /// Squared norm of the replica's gradient, before clipping; nullopt: the program keeps no gradients.
+  std::optional<double> gradient_squares = {};
 };
 
 /// Owned by the run and shared by the workers of one replica. The leader is the first worker of the replica. It makes
@@ -45,7 +47,10 @@ class ReplicaAgreement {
   // -- called by the worker's instructions
 
   /// Called before the barrier that precedes after_step.
-  void note_loss(int rank, double loss_sum) { losses_[size_t(rank)] = loss_sum; }
+  void note(int rank, double loss_sum, std::optional<double> gradient_squares) {
+    losses_[size_t(rank)] = loss_sum;
+    squares_[size_t(rank)] = gradient_squares;
+  }
   /// Leader. Blocks until the step may begin or the policy has said that no step follows. `inputs` returns the model
   /// inputs of the whole batch; it is called only if the policy uses the rows that a step reads.
   void before_step(const StepFacts& facts, const std::function<std::vector<at::Tensor>()>& inputs);
@@ -79,8 +84,9 @@ class ReplicaAgreement {
   ReplicaView view_;
   ReplicaState state_;
   std::unique_ptr<ReplicaPolicy> policy_;
-  std::vector<double> losses_;  ///< losses of the current step, by rank
-  StepFacts facts_;             ///< facts of the current step
+  std::vector<double> losses_;                  ///< losses of the current step, by rank
+  std::vector<std::optional<double>> squares_;  ///< of each rank's part of its gradient, likewise
+  StepFacts facts_;                             ///< facts of the current step
   double step_began_ = 0;
   bool has_optimizer_state_ = false;
   bool has_exchanged_ = false;            ///< leader

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,12 @@ struct StepOutcome {
   int64_t bytes_sent = 0;
   CoreTimes core_times;  ///< of the worker's core, in real time; empty on a GPU
   GradientNorms norms;   ///< set with WorkerOptions::gradient_norms
+  /// |G|^2 of the batch of `updated_step`, before clipping, over this worker's part of the parameters; the sum over all
+  /// workers is that of the full gradient. nullopt: the program keeps no gradients (Program::keeps_gradients), or no
+  /// update was made.
+  std::optional<double> gradient_squares = {};
+  /// StepInput::step of the batch with which the weights were updated. Where batches overlap it is an earlier one.
+  int64_t updated_step = 0;
   /// Private replicas: the first parameter, in the order of reduction, for which this worker's own gradient contains an
   /// infinity or a NaN; `not_finite_at` is the time on the worker's clock when it was detected. Empty: none.
   std::string not_finite;

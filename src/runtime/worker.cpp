@@ -180,7 +180,7 @@ void Worker::State::execute(RunningProgram& running, const Instruction& i, Batch
     case OpCode::gather_weights: return replicas->gather(i.index);
     case OpCode::release_weights: prepared.drop_views(i.index, false); return replicas->release(i.index);
     case OpCode::reduce_gradients: return reduce(prepared, i);
-    case OpCode::clip_gradients: return scale_gradients(context, prepared, batch, outcome.norms);
+    case OpCode::clip_gradients: return scale_gradients(context, prepared, batch, outcome);
     case OpCode::optimizer_step:
       if (options.keeps_whole_steps) numbers.finish();
       kept_steps.agree(batches.trained(), outcome.loss_sum);
@@ -189,7 +189,7 @@ void Worker::State::execute(RunningProgram& running, const Instruction& i, Batch
     case OpCode::agree:
       numbers.finish();
       if (i.index == kBeforeStep) agreement.before_step(batch, outcome);
-      else agreement.after_step(prepared, outcome.loss_sum);
+      else agreement.after_step(prepared, outcome);
       return;
   }
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/devices/device.h"
 #include "program/compile.h"
@@ -42,6 +43,7 @@ std::vector<Snapshot> run_lockstep(const Model& model, const Plan& plan,
   ParameterStore store(program, options.precision);
   std::vector<Snapshot> snapshots(static_cast<size_t>(options.steps));
   std::vector<std::vector<double>> losses(size_t(options.steps), std::vector<double>(size_t(plan.devices)));
+  std::vector<std::vector<double>> squares(size_t(options.steps), std::vector<double>(size_t(plan.devices), NAN));
   run_worker_threads(world, [&](int rank) {
     Worker worker(rank, model, &program, nullptr, store, world, options.worker);
     for (int64_t step = 0; step < options.steps; ++step) {
@@ -51,6 +53,7 @@ std::vector<Snapshot> run_lockstep(const Model& model, const Plan& plan,
       StepOutcome outcome = worker.train(
           {.step = step, .batch = batch, .learning_rate = rate, .clip_norm = options.clip_norm, .starts_stream = anew});
       losses[size_t(step)][size_t(rank)] = outcome.loss_sum / double(batch.samples);
+      if (outcome.gradient_squares) squares[size_t(outcome.updated_step)][size_t(rank)] = *outcome.gradient_squares;
       const bool drains = options.drain_every > 0 && (step + 1) % options.drain_every == 0;
       if (!program.flushes && !drains && step + 1 < options.steps) continue;
       worker.drain();
@@ -60,8 +63,10 @@ std::vector<Snapshot> run_lockstep(const Model& model, const Plan& plan,
       worker.barrier();
     }
   });
-  for (size_t s = 0; s < snapshots.size(); ++s)
+  for (size_t s = 0; s < snapshots.size(); ++s) {
     for (double loss : losses[s]) snapshots[s].loss += loss;
+    snapshots[s].gradient_norm = std::sqrt(std::accumulate(squares[s].begin(), squares[s].end(), 0.0));
+  }
   return snapshots;
 }
 

@@ -13,7 +13,10 @@
 namespace trireme {
 
 struct Snapshot {
-  double loss = 0;                     ///< mean over the step's global batch
+  double loss = 0;  ///< mean over the step's global batch
+  /// Norm of the full gradient, before clipping, from what the workers report. NaN: the program keeps no gradients, or
+  /// the update was made in a drain.
+  double gradient_norm = 0;
   std::vector<std::string> names;      ///< of parameters
   std::vector<at::Tensor> parameters;  ///< full, after the step
   std::vector<at::Tensor> gradients;   ///< full, reduced, before clipping

@@ -65,6 +65,8 @@ std::string to_text(const PostedOutcome& p) {
                  n.piece_squares,
                  n.pieces,
                  n.inverse_samples,
+                 o.gradient_squares ? json(*o.gradient_squares) : json(),
+                 o.updated_step,
                  o.not_finite,
                  o.not_finite_at,
                  events_of(o.events)});
@@ -89,6 +91,8 @@ PostedOutcome outcome_from(const std::string& text) {
     take(o.core_times.count);
     for (double* number : {&o.norms.squares, &o.norms.piece_squares, &o.norms.pieces, &o.norms.inverse_samples})
       take(*number);
+    if (const json& squares = list.at(next++); !squares.is_null()) o.gradient_squares = squares.get<double>();
+    take(o.updated_step);
     take(o.not_finite);
     take(o.not_finite_at);
     o.events = read_events(list.at(next));

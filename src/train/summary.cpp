@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/median.h"
+#include "train/evaluation.h"
 #include "train/result/repeats.h"
 
 namespace trireme {
@@ -50,7 +51,32 @@ void Summary::go_on_from(int64_t samples, double seconds, int64_t step, int64_t 
   seconds_ = seconds;
 }
 
-std::optional<CurvePoint> Summary::add_replica_step(const StepRecord& entry) {
+/// Begins the curve's next point.
+void Summary::open_point() {
+  replicas_.open = replicas_.open_here = 0;
+  replicas_.open_samples = 0;
+  replicas_.open_loss = replicas_.open_rate = replicas_.open_norm = 0;
+  replicas_.open_has_norms = true;
+}
+
+/// Returns the norm of the gradient that the step completed. Where batches overlap, workers update with a batch in
+/// different steps: its square is complete when the last of them has.
+std::optional<double> Summary::gradient_norm_after(const StepRecord& entry) {
+  if (entry.plan != plan_) squares_.clear();  // the pipeline was drained
+  plan_ = entry.plan;
+  std::optional<double> norm;
+  for (const StepOutcome& outcome : entry.outcomes) {
+    if (!outcome.gradient_squares) continue;
+    Squares& squares = squares_[outcome.updated_step];
+    squares.sum += *outcome.gradient_squares;
+    if (++squares.workers < entry.outcomes.size()) continue;
+    norm = std::sqrt(squares.sum);
+    squares_.erase(outcome.updated_step);
+  }
+  return norm;
+}
+
+std::optional<CurvePoint> Summary::add_replica_step(const StepRecord& entry, double learning_rate) {
   const double end = entry.end(), loss = entry.loss_sum();
   steps_.push_back(end - replicas_.last_end[size_t(entry.replica)]);
   replicas_.of_step.push_back(entry.replica);
@@ -61,17 +87,26 @@ std::optional<CurvePoint> Summary::add_replica_step(const StepRecord& entry) {
     replicas_.open_samples += entry.samples;
     replicas_.open_loss += loss;
   }
+  const std::optional<double> norm = gradient_norm_after(entry);
+  replicas_.open_rate += learning_rate;
+  replicas_.open_norm += norm.value_or(0);
+  replicas_.open_has_norms = replicas_.open_has_norms && norm;
+  ++replicas_.open_here;
   if (++replicas_.open < int(replicas_.last_end.size())) return std::nullopt;
   const double mean = replicas_.open_samples > 0 ? replicas_.open_loss / double(replicas_.open_samples) : NAN;
-  curve_.push_back({replicas_.steps_before + int64_t(curve_.size()) + 1, samples_, seconds_, mean});
-  replicas_.open = 0;
-  replicas_.open_samples = 0;
-  replicas_.open_loss = 0;
+  const auto steps = double(replicas_.open_here);
+  curve_.push_back({.step = replicas_.steps_before + int64_t(curve_.size()) + 1,
+                    .samples = samples_,
+                    .seconds = seconds_,
+                    .loss = mean,
+                    .learning_rate = replicas_.open_rate / steps});
+  if (replicas_.open_has_norms) curve_.back().gradient_norm = replicas_.open_norm / steps;
+  open_point();
   return curve_.back();
 }
 
-std::optional<CurvePoint> Summary::add_step(const StepRecord& entry, int64_t samples) {
-  if (!replicas_.last_end.empty()) return add_replica_step(entry);
+std::optional<CurvePoint> Summary::add_step(const StepRecord& entry, int64_t samples, double learning_rate) {
+  if (!replicas_.last_end.empty()) return add_replica_step(entry, learning_rate);
   if (entry.outcomes.size() > size_t(devices_)) {
     devices_ = int(entry.outcomes.size());
     for (std::vector<double>* sums : {&compute_, &load_, &exposed_, &hidden_}) sums->resize(size_t(devices_));
@@ -107,7 +142,12 @@ std::optional<CurvePoint> Summary::add_step(const StepRecord& entry, int64_t sam
         timeline_->events.push_back(std::move(event));
       }
   }
-  curve_.push_back({entry.step, samples_, seconds_, entry.loss_sum() / double(samples)});
+  curve_.push_back({.step = entry.step,
+                    .samples = samples_,
+                    .seconds = seconds_,
+                    .loss = entry.loss_sum() / double(samples),
+                    .learning_rate = learning_rate,
+                    .gradient_norm = gradient_norm_after(entry)});
   return curve_.back();
 }
 

@@ -1,6 +1,7 @@
 // Computes the row of the comparison from the workers' posts.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -28,10 +29,11 @@ class Summary {
 
   /// Call it before the first step if the run resumes. `samples`, `seconds` and `step` are those of the earlier run.
   void go_on_from(int64_t samples, double seconds, int64_t step, int64_t open_steps = 0);
-  /// Adds a training step of `samples` and returns its curve point. Time between two steps, for example for a change of
-  /// plan, belongs to the later step. With replicas, a curve point consists of as many steps as there are replicas, in
-  /// the order in which they ended; nullopt if the entry did not complete one.
-  std::optional<CurvePoint> add_step(const StepRecord& entry, int64_t samples);
+  /// Adds a training step of `samples`, made with `learning_rate`, and returns its curve point. Time between two steps,
+  /// for example for a change of plan, belongs to the later step. With replicas, a curve point consists of as many
+  /// steps as there are replicas, in the order in which they ended; nullopt if the entry did not complete one. Its
+  /// loss, learning rate and norm of the gradient are means over these steps.
+  std::optional<CurvePoint> add_step(const StepRecord& entry, int64_t samples, double learning_rate = 0);
   EvaluationPoint add_evaluation(const StepRecord& entry);
   double training_seconds() const { return seconds_; }
   double last_step_seconds() const { return steps_.empty() ? 0 : steps_.back(); }
@@ -48,11 +50,22 @@ class Summary {
     int64_t steps_before = 0;      ///< steps of the curve from an earlier run
     double seconds_before = 0;     ///< seconds from an earlier run
     int open = 0;                  ///< steps in the curve's next point
+    int open_here = 0;             ///< those that this run has made
     int64_t open_samples = 0;
     double open_loss = 0;
+    double open_rate = 0;           ///< sum of the steps' learning rates
+    double open_norm = 0;           ///< sum of the norms of their gradients
+    bool open_has_norms = true;     ///< of all of them
     std::vector<int> of_step = {};  ///< the replica that made the step, by place in steps_
   };
-  std::optional<CurvePoint> add_replica_step(const StepRecord& entry);
+  /// Squared norm of one batch's gradient, added up over the workers that have updated their weights with it.
+  struct Squares {
+    double sum = 0;
+    size_t workers = 0;
+  };
+  std::optional<CurvePoint> add_replica_step(const StepRecord& entry, double learning_rate);
+  void open_point();
+  std::optional<double> gradient_norm_after(const StepRecord& entry);
   std::vector<double> replica_steps(int64_t skipped) const;
   void write_curve(RunResult& result) const;
 
@@ -70,6 +83,8 @@ class Summary {
   int64_t bytes_ = 0;
   std::vector<double> core_steps_;  // CoreTimes::mean of all workers, of each step after warm-up that has any
   NoiseScaleEstimator noise_scale_;
+  std::map<int64_t, Squares> squares_;  // by step of batches that some workers have not finished yet
+  int plan_ = 0;                        // of the newest step
   std::vector<CurvePoint> curve_;
   std::vector<EvaluationPoint> evaluations_;
   std::optional<Timeline> timeline_;

@@ -58,6 +58,28 @@ TEST(EarlierRun, MakesARowOfTheRecordsOfAKilledRun) {
   EXPECT_EQ(row->evaluations.back().step, 4);
 }
 
+TEST(EarlierRun, KnowsLearningRatesAndNorms) {
+  TemporaryFolder root;
+  const fs::path path = root.path() / "run";
+  {
+    RunFolder folder(path);
+    StepReport report;
+    report.point = {.step = 1, .samples = 128, .learning_rate = 0.5, .gradient_norm = 2.25};
+    folder.on_step(report);
+    report.point = {.step = 2, .samples = 256, .learning_rate = 0.25};
+    folder.on_step(report);
+  }
+  std::ofstream(path / "metrics.jsonl", std::ios::app)
+      << "{\"kind\": \"step\", \"step\": 3, \"samples\": 384, \"seconds\": 1, \"loss\": 2}\n";
+  const EarlierRun earlier = rewind_metrics(path, {.step = 3}, {});
+  ASSERT_EQ(earlier.curve.size(), 3u);
+  EXPECT_EQ(earlier.curve[0].learning_rate, 0.5);
+  EXPECT_EQ(earlier.curve[0].gradient_norm, 2.25);
+  EXPECT_EQ(earlier.curve[1].learning_rate, 0.25);
+  EXPECT_FALSE(earlier.curve[1].gradient_norm);
+  EXPECT_EQ(earlier.curve[2].loss, 2) << "a line of an older version";
+}
+
 TEST(EarlierRun, KeepsWhatIsNotTrainedAgain) {
   TemporaryFolder root;
   const fs::path path = root.path() / "run";

@@ -104,6 +104,28 @@ TEST(RunFolder, WritesEveryMetric) {
   EXPECT_EQ(events.find("test/r2"), std::string::npos) << "there is none";
 }
 
+TEST(RunFolder, WritesLearningRateAndNormOfTheGradient) {
+  TemporaryFolder root;
+  RunFolder folder(root.path() / "run");
+  StepReport report = report_at(1);
+  report.point.learning_rate = 0.25;
+  folder.on_step(report);
+  const std::string before = read_text(folder.path() / "metrics.jsonl");
+  EXPECT_EQ(json::parse(before).at("learning_rate"), 0.25);
+  EXPECT_FALSE(json::parse(before).contains("gradient_norm")) << "it was not measured";
+  report.point.gradient_norm = 1.5;
+  folder.on_step(report);
+  const json line = json::parse(read_text(folder.path() / "metrics.jsonl").substr(before.size()));
+  EXPECT_EQ(line.at("gradient_norm"), 1.5);
+  std::string events;
+  for (const auto& entry : fs::directory_iterator(folder.path()))
+    if (entry.path().filename().string().starts_with("events.out")) events = read_text(entry.path());
+  const size_t rate = events.find("train/learning_rate"), norm = events.find("train/gradient_norm");
+  ASSERT_NE(norm, std::string::npos);
+  EXPECT_LT(rate, norm);
+  EXPECT_EQ(events.find("train/gradient_norm", norm + 1), std::string::npos) << "only of the second step";
+}
+
 TEST(RunFolder, IsReadableAfterAKill) {
   TemporaryFolder root;
   fs::path path = root.path() / "run";

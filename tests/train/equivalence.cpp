@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include "base/random.h"
@@ -112,6 +113,16 @@ double largest_gradient(const Snapshot& snapshot) {
   return largest;
 }
 
+/// The norm of all gradients together; nullopt if the snapshot lacks one.
+std::optional<double> norm_of_gradients(const Snapshot& snapshot) {
+  double squares = 0;
+  for (const at::Tensor& gradient : snapshot.gradients) {
+    if (!gradient.defined()) return std::nullopt;
+    squares += gradient.to(at::kDouble).square().sum().item<double>();
+  }
+  return std::sqrt(squares);
+}
+
 }  // namespace
 
 void expect_same(const std::vector<Snapshot>& actual, const std::vector<Snapshot>& expected, double tolerance) {
@@ -121,6 +132,10 @@ void expect_same(const std::vector<Snapshot>& actual, const std::vector<Snapshot
     ASSERT_TRUE(std::isfinite(expected[s].loss));
     EXPECT_LE(std::abs(actual[s].loss - expected[s].loss), tolerance * std::abs(expected[s].loss))
         << actual[s].loss << " instead of " << expected[s].loss;
+    const std::optional<double> norm = norm_of_gradients(expected[s]);
+    if (norm && !std::isnan(actual[s].gradient_norm)) {
+      EXPECT_NEAR(actual[s].gradient_norm, *norm, tolerance * *norm) << "norm of the gradient";
+    }
     ASSERT_EQ(actual[s].names.size(), expected[s].names.size());
     ASSERT_GE(actual[s].averages.size(), actual[s].names.size());
     const double least_gradient = kNegligible * largest_gradient(expected[s]);
@@ -171,8 +186,10 @@ void expect_equivalent(const Model& model, const Plan& plan, const Recipe& recip
   SCOPED_TRACE(model.name() + ", " + plan.name + ", " + recipe.name);
   const auto& expected = reference(model, has_batch_norm(model) ? plan.micro_batches : 1, recipe, comparison);
   auto two_pass = run_recipe(model, plan, recipe, comparison, false);
-  for (const Snapshot& snapshot : two_pass)
+  for (const Snapshot& snapshot : two_pass) {
+    EXPECT_FALSE(std::isnan(snapshot.gradient_norm)) << "a program that keeps gradients measures their norm";
     for (const at::Tensor& gradient : snapshot.gradients) ASSERT_TRUE(gradient.defined());
+  }
   expect_same(two_pass, expected, comparison.tolerance);
   expect_same(run_recipe(model, plan, recipe, comparison, true), expected, comparison.tolerance);
 }

@@ -118,8 +118,15 @@ class ProcessRun : public TinyTraining {
     ASSERT_EQ(processes.row.status, RunStatus::ok) << processes.row.reason;
     EXPECT_THAT(processes.ends, ::testing::Each(IsEmpty()));
     ASSERT_EQ(processes.row.curve.size(), threads.row.curve.size());
-    for (size_t i = 0; i < threads.row.curve.size(); ++i)
-      EXPECT_EQ(processes.row.curve[i].loss, threads.row.curve[i].loss) << "step " << i;
+    for (size_t i = 0; i < threads.row.curve.size(); ++i) {
+      const CurvePoint &there = processes.row.curve[i], &here = threads.row.curve[i];
+      EXPECT_EQ(there.loss, here.loss) << "step " << i;
+      EXPECT_EQ(there.learning_rate, here.learning_rate) << "step " << i;
+      ASSERT_EQ(there.gradient_norm.has_value(), here.gradient_norm.has_value());
+      if (here.gradient_norm) {
+        EXPECT_NEAR(*there.gradient_norm, *here.gradient_norm, 1e-9 * *here.gradient_norm) << "step " << i;
+      }
+    }
     ASSERT_EQ(processes.row.evaluations.size(), threads.row.evaluations.size());
     for (size_t i = 0; i < threads.row.evaluations.size(); ++i) {
       EXPECT_EQ(processes.row.evaluations[i].loss, threads.row.evaluations[i].loss) << "evaluation " << i;
@@ -255,6 +262,7 @@ TEST_F(ProcessRun, AveragedWeightsAndNormsAreTheSame) {
   const Outcome threads = in_threads("data", 2), processes = as_processes("data", 2);
   expect_same(processes, threads);
   ASSERT_TRUE(threads.row.noise_scale);
+  EXPECT_TRUE(processes.row.curve.front().gradient_norm);
   EXPECT_EQ(processes.row.noise_scale, threads.row.noise_scale);
 }
 

@@ -66,6 +66,18 @@ TEST_F(Replicas, ResetMomentsAreThoseOfAFreshOptimizer) {
       changed += change.gt(kRate * (1 - 1e-6)).sum().item<int64_t>();
     }
     EXPECT_GT(changed, weights / 2) << "a weight without a gradient stays";
+/// Each replica measures the gradient of its own samples; a point of the curve is the mean over the replicas.
+TEST_F(Replicas, TheNormOfTheGradientIsThatOfEachReplica) {
+  experiment.gradient_norm = true;
+  const Outcome one = single(), same = run("local-sgd", 1), two = run("local-sgd,every=4 steps", 2);
+  ASSERT_EQ(same.row.curve.size(), one.row.curve.size());
+  for (size_t k = 0; k < one.row.curve.size(); ++k) {
+    EXPECT_NEAR(same.row.curve[k].gradient_norm.value_or(NAN), *one.row.curve[k].gradient_norm, 1e-9) << k;
+    EXPECT_EQ(same.row.curve[k].learning_rate, one.row.curve[k].learning_rate) << k;
+  }
+  for (const CurvePoint& point : two.row.curve) {
+    EXPECT_GT(point.gradient_norm.value_or(0), 0);
+    EXPECT_NEAR(point.learning_rate, 0.1, 1e-12);
   }
 }
 

@@ -124,6 +124,82 @@ TEST_F(Training, CurveAndEvaluationDoNotDependOnThePlan) {
   }
 }
 
+TEST_F(Training, NormOfTheGradientDoesNotDependOnThePlan) {
+  experiment.precision = Precision::fp64;
+  experiment.length = {12, Length::Unit::steps};  // with the short batch at an epoch's end
+  experiment.gradient_norm = true;
+  const RunResult single = run("single", 1);
+  for (const CurvePoint& point : single.curve) ASSERT_GT(point.gradient_norm.value_or(0), 0);
+  for (const bool copies : {false, true})
+    for (const auto& [plan, devices] : std::vector<std::pair<std::string, int>>{{"data", 3},
+                                                                                {"tensor", 4},
+                                                                                {"gpipe", 3},
+                                                                                {"1f1b", 3},
+                                                                                {"zero-bubble", 3},
+                                                                                {"zero1", 3},
+                                                                                {"zero2", 3},
+                                                                                {"zero3", 3},
+                                                                                {"data=2,tensor=2,sharding=zero3", 4},
+                                                                                {"hybrid:pipeline", 4}}) {
+      SCOPED_TRACE(plan);
+      experiment.private_replicas = copies;
+      const RunResult other = run(plan, devices);
+      ASSERT_EQ(other.status, RunStatus::ok) << other.reason;
+      ASSERT_EQ(other.curve.size(), single.curve.size());
+      for (size_t i = 0; i < single.curve.size(); ++i)
+        EXPECT_NEAR(other.curve[i].gradient_norm.value_or(NAN), *single.curve[i].gradient_norm,
+                    1e-9 * *single.curve[i].gradient_norm);
+    }
+  experiment.gradient_norm = false;
+  EXPECT_FALSE(run("data", 2).curve.front().gradient_norm) << "nothing needs it";
+}
+
+/// A step of plain SGD moves the weights by the learning rate times the gradient.
+TEST_F(Training, NormOfTheGradientIsTheLengthOfAStepOfSgd) {
+  experiment.precision = Precision::fp64;
+  experiment.length = {1, Length::Unit::steps};
+  experiment.optimizer.momentum = 0;
+  experiment.optimizer.learning_rate = 0;
+  run("single", 1);
+  experiment.optimizer.learning_rate = 0.5;
+  experiment.gradient_norm = true;
+  const RunResult moved = run("data", 2);
+  ASSERT_EQ(observer.weights.size(), 2u);
+  double squares = 0;
+  for (const auto& [name, before] : observer.weights[0].tensors)
+    squares += (observer.weights[1].tensors.at(name) - before).square().sum().item<double>();
+  EXPECT_EQ(moved.curve[0].learning_rate, 0.5);
+  EXPECT_NEAR(moved.curve[0].gradient_norm.value_or(0), std::sqrt(squares) / 0.5, 1e-9);
+  experiment.gradient_norm = false;
+  experiment.clip_norm = 1e-3;
+  EXPECT_NEAR(run("data", 2).curve[0].gradient_norm.value_or(0), *moved.curve[0].gradient_norm, 1e-9)
+      << "before clipping, which needs it anyway";
+}
+
+/// The last stage ends a batch before the first one does: the norm is that of the batch that all have ended.
+TEST_F(Training, NormOfTheGradientUnderAScheduleWithoutFlush) {
+  experiment.precision = Precision::fp64;
+  experiment.length = {6, Length::Unit::steps};
+  experiment.gradient_norm = true;
+  const RunResult single = run("single", 1), other = run("pipedream", 3);
+  ASSERT_EQ(other.status, RunStatus::ok) << other.reason;
+  ASSERT_EQ(other.curve.size(), 6u);
+  EXPECT_FALSE(other.curve[0].gradient_norm || other.curve[1].gradient_norm) << "stage 0 has ended no batch";
+  EXPECT_NEAR(other.curve[2].gradient_norm.value_or(0), *single.curve[0].gradient_norm, 1e-9);
+}
+
+TEST_F(Training, LearningRatesAreThoseOfTheSchedule) {
+  experiment.length = {8, Length::Unit::steps};
+  experiment.schedule.kind = LearningRateSchedule::Kind::step;
+  experiment.schedule.decay_factor = 0.5;
+  experiment.schedule.decay_every = {3, Length::Unit::steps};
+  const RunResult r = run();
+  ASSERT_EQ(r.curve.size(), 8u);
+  const std::vector<double> expected = {0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.025, 0.025};
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(r.curve[i].learning_rate, expected[i], 1e-12) << i;
+  EXPECT_EQ(observer.last.point.learning_rate, r.curve.back().learning_rate);
+}
+
 TEST_F(Training, TimedOut) {
   experiment.length = {100000, Length::Unit::steps};
   experiment.time_limit = 1;

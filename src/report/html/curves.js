@@ -117,9 +117,25 @@ function drawLoss(id, xTitle, column) {
   });
 }
 
+/// A number of each step as it was, in the box `${name}-chart`. Hidden where no row has it.
+function drawOfSteps(name, title, column, limits) {
+  const id = `${name}-chart`, has = (row) => row.curve.some((p) => p[column]);
+  document.getElementById(name).hidden = !result.rows.some(has);
+  if (document.getElementById(name).hidden) return;
+  const rows = shownRows().filter(has), points = (row) => row.curve.map((p) => ({ x: p[0], y: p[column] ?? NaN }));
+  const sets = lineSets(rows, points, !rows.some((r) => r.replicas || r.run));
+  curveTable(id, `${title} against steps`, "steps", sets);
+  if (!prepare(id, rows.length)) return;
+  addCurves(id, `${title} against steps for ${rows.map((r) => r.label).join(", ")}. Numbers are in the table below.`, {
+    type: "line", data: { datasets: sets }, options: lineOptions("steps", title.toLowerCase(), limits, null),
+  });
+}
+
 function drawLosses() {
   drawLoss("loss-steps", "steps", 0);
   drawLoss("loss-seconds", timeTitle(result.rows, "s"), 1);
+  drawOfSteps("rate", "Learning rate", 3, { beginAtZero: true });
+  drawOfSteps("norm", "Norm of the gradient", 4, document.getElementById("logarithmic").checked ? { type: "logarithmic", beginAtZero: false } : {});
 }
 
 /// Draws the charts of the loss again; the others, with the views of timelines, stay as they are.

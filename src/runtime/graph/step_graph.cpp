@@ -28,7 +28,8 @@ std::string StepGraph::obstacle(const Program& program, const WorkerContext& con
   if (program.agrees) return "an update policy follows each step";
   if (options.optimizer.is_layerwise()) return "the optimizer takes norms";
   if (!can_record(options.optimizer)) return "the optimizer's numbers change with each step";
-  if (options.gradient_norms || options.keeps_whole_steps) return "the step's gradients are measured";
+  if (program.keeps_gradients || options.gradient_norms || options.keeps_whole_steps)
+    return "the step's gradients are measured";
   if (options.times) return "the run is in modelled time";
   if (options.batch_norm == BatchNormScope::deferred) return "batch norm counts on the host";
   if (has_state(program, context.model)) return "a layer carries state from step to step";

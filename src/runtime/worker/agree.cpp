@@ -38,12 +38,12 @@ void Agree::before_step(BatchInFlight& batch, StepOutcome& outcome) const {
   outcome.held = agreement.is_held();
 }
 
-void Agree::after_step(const PreparedProgram& prepared, double loss_sum) {
+void Agree::after_step(const PreparedProgram& prepared, const StepOutcome& outcome) {
   ReplicaAgreement& agreement = *context_.options.agreement;
   context_.replicas.settle();
   note_updates();
   if (steps_++ == 0) show(prepared, /*is_updated=*/true, agreement.view());  // the optimizer state exists now
-  agreement.note_loss(context_.rank, loss_sum);
+  agreement.note(context_.rank, outcome.loss_sum, outcome.gradient_squares);
   context_.world.barrier();
   if (context_.rank == 0) agreement.after_step();
 }

@@ -19,8 +19,8 @@ class Agree {
 
   /// Sets in `outcome` whether the step is made.
   void before_step(BatchInFlight& batch, StepOutcome& outcome) const;
-  /// `loss_sum`: StepOutcome::loss_sum of this worker's step.
-  void after_step(const PreparedProgram& prepared, double loss_sum);
+  /// `outcome`: of this worker's step.
+  void after_step(const PreparedProgram& prepared, const StepOutcome& outcome);
 
   /// See Worker::show. `is_updated`: the optimizer has made a step.
   void show(const PreparedProgram& prepared, bool is_updated, ReplicaView& view);

@@ -59,13 +59,15 @@ std::string not_finite_before(const Instruction& reduction, const Program& progr
 }
 
 void scale_gradients(const WorkerContext& context, const PreparedProgram& prepared, BatchInFlight& batch,
-                     GradientNorms& norms) {
+                     StepOutcome& outcome) {
   Replicas& replicas = context.replicas;
   const OptimizerConfig& optimizer = context.options.optimizer;
   replicas.await_sums();  // buckets are reduced in another order than the squares are added
   double squares = 0;
   for (BucketId id : prepared.trainable) squares += replicas.square_sum(id);
-  if (context.options.gradient_norms) norms.squares += squares;
+  outcome.gradient_squares = squares;
+  outcome.updated_step = batch.input.step;
+  if (context.options.gradient_norms) outcome.norms.squares += squares;
   if (batch.input.clip_norm > 0) {
     at::Tensor total = at::full({1}, squares, at::kDouble);
     context.world.all_reduce(total);

@@ -19,8 +19,8 @@ std::string not_finite_before(const Instruction& reduction, const Program& progr
                               DeferredNumbers& numbers);
 
 /// Executes OpCode::clip_gradients; all ranks together. Waits for the sums of all gradients. Sets the batch's
-/// clip_scale and, for a layer-wise optimizer, its trust. With WorkerOptions::gradient_norms it adds to `norms`.
+/// clip_scale and, for a layer-wise optimizer, its trust. `outcome` gets the squared norm of the gradient.
 void scale_gradients(const WorkerContext& context, const PreparedProgram& prepared, BatchInFlight& batch,
-                     GradientNorms& norms);
+                     StepOutcome& outcome);
 
 }  // namespace trireme

@@ -15,7 +15,8 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kStepNumbers = 5, kSnapshotNumbers = 3, kMemoryNumbers = 2 + kMemoryCategories;
+constexpr double kNotMeasured = -1;  // in the place of a square
+constexpr size_t kStepNumbers = 6, kSnapshotNumbers = 3, kMemoryNumbers = 2 + kMemoryCategories;
 
 [[noreturn]] void refuse(std::string what) { fail_run({"a replica's report", std::move(what), "is invalid", ""}); }
 
@@ -43,7 +44,8 @@ Request report_of_beginning(double seconds) {
 
 Request report_of(const TrainedStep& step) {
   return {.operation = int(ReplicaReportKind::steps),
-          .numbers = {double(step.facts.step), double(step.facts.samples), step.loss_sum, step.begin, step.end}};
+          .numbers = {double(step.facts.step), double(step.facts.samples), step.loss_sum, step.begin, step.end,
+                      step.gradient_squares.value_or(kNotMeasured)}};
 }
 
 Request report_of(const ReplicaSnapshot& snapshot) {
@@ -93,7 +95,8 @@ std::vector<TrainedStep> steps_from(const Request& request) {
     steps.push_back({.facts = {.step = count_of(n[0]), .samples = count_of(n[1])},
                      .loss_sum = n[2],
                      .begin = seconds_of(n[3]),
-                     .end = seconds_of(n[4])});
+                     .end = seconds_of(n[4]),
+                     .gradient_squares = n[5] == kNotMeasured ? std::nullopt : std::optional(n[5])});
   return steps;
 }
 

@@ -188,6 +188,8 @@ void RunAgreement::note(int replica, const TrainedStep& step, bool decides) {
   outcome.loss_sum = step.loss_sum;
   outcome.begin = step.begin;
   outcome.end = step.end;
+  outcome.gradient_squares = step.gradient_squares;
+  outcome.updated_step = step.facts.step;
   records_.post_whole({.step = step.facts.step + 1,
                        .outcomes = {std::move(outcome)},
                        .replica = replica,

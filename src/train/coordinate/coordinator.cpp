@@ -40,6 +40,13 @@ StepReport step_report(const CurvePoint& point, const Summary& summary, const Ru
   return report;
 }
 
+/// Returns the learning rate with which the step was made.
+double rate_of(const StepRecord& entry, const Run& run) {
+  const int64_t step = entry.step - 1;
+  return run.agreement() ? run.agreement()->rate_at(entry.replica, step)
+                         : learning_rate_at(run.experiment, step, run.steps, run.sampler().steps_per_epoch());
+}
+
 /// Returns what is not finite in a finished step; "" if everything is finite. The loss is reported first, because
 /// gradients follow from it. `loss`: of all workers.
 std::string not_finite_in(const StepRecord& entry, double loss) {
@@ -128,7 +135,7 @@ void Coordinator::take_evaluation(const StepRecord& entry) {
 void Coordinator::take_step(const StepRecord& entry) {
   Summary& summary = parts_.summary;
   const std::optional<CurvePoint> point =
-      summary.add_step(entry, agreement_ ? entry.samples : run_.samples_in(entry.step - 1));
+      summary.add_step(entry, agreement_ ? entry.samples : run_.samples_in(entry.step - 1), rate_of(entry, run_));
   if (point) parts_.observer.on_step(step_report(*point, summary, run_, begun_at_, started_));
   if (point) parts_.checkpoints.after_step(*point);
   parts_.adaptation.after_step(entry, summary.last_step_seconds());

@@ -16,7 +16,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "values travel as they lie in memory");
 
 constexpr uint32_t kMagic = 0x4d495254;  // "TRIM"
-constexpr uint16_t kVersion = 4;
+constexpr uint16_t kVersion = 5;
 constexpr size_t kMostDims = 8;
 
 // indexed by the dtype's number in messages
