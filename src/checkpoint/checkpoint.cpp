@@ -107,12 +107,31 @@ void write_text(FileSystem& files, const fs::path& folder, const std::string& na
   written.push_back(file.finish());
 }
 
+json stopping_json(const StoppingState& state) {
+  if (state.measure.empty()) return nullptr;
+  return {{"measure", state.measure},
+          {"best", state.best ? json(*state.best) : json()},
+          {"best_step", state.best_step},
+          {"without_improvement", state.without_improvement}};
+}
+
+StoppingState stopping_from(const json& j) {
+  if (j.is_null()) return {};
+  StoppingState state{.measure = j.at("measure").get<std::string>(),
+                      .best_step = j.at("best_step").get<int64_t>(),
+                      .without_improvement = j.at("without_improvement").get<int64_t>()};
+  if (!j.at("best").is_null()) state.best = j.at("best").get<double>();
+  return state;
+}
+
 json index_json(const CheckpointIndex& index) {
   json j = index;
   j.update({{"format", kFormat},
             {"loss", json_number(index.loss)},
             {"test_loss", index.test_loss ? json_number(*index.test_loss) : json()},
             {"awaits_evaluation", index.awaits_evaluation},
+            {"stopping", stopping_json(index.stopping)},
+            {"ended", index.ended},
             {"agreement", index.agreement},
             {"metrics", json::array()}});
   for (const Metric& metric : index.metrics)
@@ -123,8 +142,10 @@ json index_json(const CheckpointIndex& index) {
 CheckpointIndex index_from(const json& j) {
   auto index = j.get<CheckpointIndex>();
   index.loss = number_from(j.at("loss"));
-  // these two keys were added after the format was defined
+  // these keys were added after the format was defined
   index.awaits_evaluation = j.value("awaits_evaluation", false);
+  index.stopping = stopping_from(j.value("stopping", json()));
+  index.ended = j.value("ended", "");
   index.agreement = j.value("agreement", std::map<std::string, std::string>{});
   if (!j.at("test_loss").is_null()) index.test_loss = j.at("test_loss").get<double>();
   for (const json& metric : j.at("metrics"))

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/file_system.h"
+#include "metrics/early_stopping.h"
 #include "metrics/metrics.h"
 #include "runtime/migrate/training_state.h"
 #include "trireme/model.h"
@@ -48,6 +49,8 @@ struct CheckpointIndex {
   /// True if the run lost ranks before the evaluation after that step had ended. The resumed run begins with this
   /// evaluation.
   bool awaits_evaluation = false;
+  StoppingState stopping = {};  ///< of a run that may end early; its measure is empty otherwise
+  std::string ended = {};       ///< why the run ended after that step, before its length; empty: it did not
   uint64_t seed = 0;
   int64_t updates = 0;  ///< updates of the optimizer so far
   std::string experiment = {};

@@ -229,6 +229,31 @@ std::map<std::string, std::string> curve_settings(const RunSpec& e, const Model&
   return settings;
 }
 
+namespace {
+
+/// What the evaluations until this checkpoint mean under the experiment's settings.
+EarlyStopping stopping_at(const CheckpointIndex& index, const Experiment& experiment, const TaskData& data) {
+  EarlyStopping stopping(experiment.early_stopping, data.train->task(), experiment.target, index.stopping);
+  if (index.test_loss) stopping.compare_with_target({.loss = *index.test_loss, .metrics = index.metrics});
+  return stopping;
+}
+
+/// Errors (user): the run has ended early, and nothing is left to train.
+void check_goes_on(const Experiment& experiment, const TaskData& data, Resumption& resumption) {
+  const CheckpointIndex& index = resumption.checkpoint.index;
+  const EarlyStopping stopping = stopping_at(index, experiment, data);
+  const std::string why = stopping.reason(), &before = index.stopping.measure, &now = stopping.state().measure;
+  if (experiment.early_stopping.patience > 0 && !before.empty() && before != now)
+    resumption.notices.push_back(fmt::format("early stopping counts anew: it watches {}, before {}", now, before));
+  if (why.empty()) return;
+  fail_user({.where = resumption.path.string(),
+             .what = fmt::format("training is complete: it ended early, after {}", counted(index.step, "step")),
+             .why = why,
+             .next = "to train on, raise early_stopping.patience or the target, or leave out what ended it"});
+}
+
+}  // namespace
+
 Resumption open_resumption(const fs::path& path, const RunSpec& experiment, const Model& model, const TaskData& data,
                            std::optional<int64_t> length) {
   Resumption resumption = open_checkpoint(path, model, ModelMatch::all);
@@ -251,6 +276,7 @@ Resumption open_resumption(const fs::path& path, const RunSpec& experiment, cons
          .what = fmt::format("{} steps are done", index.step),
          .why = fmt::format("the training has {} in all, and none is left", counted(steps, "step")),
          .next = fmt::format("train longer: --steps {} or more, which counts from the beginning", index.step + 1)});
+  check_goes_on(experiment, data, resumption);
   if (!differing.empty())
     resumption.notices.push_back("the curve will not be that of one uninterrupted run: " + join(differing, "; "));
   if (frozen_before) complete_optimizer(experiment, model, *frozen_before, resumption);
@@ -311,17 +337,19 @@ Resumption open_start(const fs::path& path, const RunSpec& experiment, const Mod
   index.step = index.samples = 0;
   index.epoch = index.seconds = 0;
   index.awaits_evaluation = false;
+  index.stopping = {};
+  index.ended.clear();
   return start;
 }
 
 namespace {
 
 /// `found`: all are after the last step. Errors (user): one of them is undamaged, so the training is complete.
-void refuse_to_train_again(const std::vector<FoundCheckpoint>& found, int64_t steps) {
+void refuse_to_train_again(const std::vector<FoundCheckpoint>& found) {
   for (auto entry = found.rbegin(); entry != found.rend(); ++entry)
     if (damage_of(*entry).empty())
       fail_user({.where = entry->path.string(),
-                 .what = fmt::format("training is complete: {} are done", counted(steps, "step")),
+                 .what = fmt::format("training is complete: {} are done", counted(entry->step, "step")),
                  .why = "a rank was lost after this checkpoint, and there is no older one to go on from",
                  .next = fmt::format("use its weights: model.weights = \"{}\"",
                                      (entry->path / kCheckpointWeights).string())});
@@ -336,9 +364,11 @@ std::optional<Resumption> open_own_resumption(const fs::path& run_folder, const 
   std::vector<FoundCheckpoint> found;
   if (fs::is_directory(folder)) found = find_checkpoints(folder);
   const std::vector<FoundCheckpoint> all = found;
-  std::erase_if(found, [&](const FoundCheckpoint& entry) { return entry.step >= steps; });
+  std::erase_if(found, [&](const FoundCheckpoint& entry) {
+    return entry.step >= steps || (entry.index && !stopping_at(*entry.index, experiment, data).reason().empty());
+  });
   if (found.empty()) {
-    refuse_to_train_again(all, steps);
+    refuse_to_train_again(all);
     return std::nullopt;
   }
   std::vector<std::string> damaged;

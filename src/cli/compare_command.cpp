@@ -285,6 +285,18 @@ void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, con
   }
 }
 
+/// Returns the row of a strategy that evaluations cannot end, as the experiment asks for; nullopt: they can.
+std::optional<RunResult> without_early_stopping(const Job& job, const RunSpec& experiment, const TaskData& data) {
+  const bool has_policy = !is_plan_file(job.strategy) && is_update_policy(job.strategy);
+  try {
+    check_early_stopping(experiment.early_stopping, data.train->task(), data.train->classes(),
+                         has_policy ? job.strategy : "");
+    return std::nullopt;
+  } catch (const Error& error) {
+    return row_without_run(job, RunStatus::skipped, first_line(error));
+  }
+}
+
 }  // namespace
 
 int run_compare(const CompareOptions& options) {
@@ -307,6 +319,7 @@ int run_compare(const CompareOptions& options) {
   known.reserve(jobs.size());
   for (Job& job : jobs) {
     std::optional<RunResult> row = ruled_out(job, experiment, model, data, cluster_of(experiment, job.devices));
+    if (!row) row = without_early_stopping(job, experiment, data);
     if (!row && options.launched.are_processes()) row = use_launched(options.launched, experiment, model, job);
     known.push_back({std::move(row), {}});
   }

@@ -44,10 +44,11 @@ std::optional<ExperimentResult> finished_run(const fs::path& run) {
 /// The run that was killed after its last step, before it wrote its result; nullopt: steps are left.
 std::optional<ExperimentResult> run_of_last_checkpoint(const fs::path& run, int64_t steps) {
   const std::optional<FoundCheckpoint> newest = newest_complete(run);
-  if (!newest || steps == 0 || newest->step < steps) return std::nullopt;
+  if (!newest || steps == 0 || (newest->step < steps && newest->index->ended.empty())) return std::nullopt;
   const CheckpointIndex& index = *newest->index;
   RunResult row;
   row.plan = index.plan;
+  row.ended_early = index.ended;
   row.curve.push_back({index.step, index.samples, index.seconds, index.loss});
   if (!index.metrics.empty()) row.test = EvaluationPoint{.metrics = index.metrics};
   ExperimentResult result;
@@ -79,10 +80,10 @@ nlohmann::json to_json(const PhaseResult& result) {
   nlohmann::json metrics = nlohmann::json::object();
   if (result.row().test)
     for (const Metric& metric : result.row().test->metrics) metrics[metric.name] = json_number(metric.value);
-  return {{"phase", result.phase},        {"folder", result.folder.filename().string()},
-          {"changes", result.changes},    {"plan", result.row().plan},
-          {"steps", result.steps()},      {"seconds", result.seconds()},
-          {"metrics", std::move(metrics)}};
+  return {{"phase", result.phase},       {"folder", result.folder.filename().string()},
+          {"changes", result.changes},   {"plan", result.row().plan},
+          {"steps", result.steps()},     {"ended_early", result.row().ended_early},
+          {"seconds", result.seconds()}, {"metrics", std::move(metrics)}};
 }
 
 /// Moves the points of a phase's row behind those of the phases before it.

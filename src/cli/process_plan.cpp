@@ -158,6 +158,8 @@ Plan Planning::checked_plan() {
                "start as many, or choose another plan"});
   check_batch(experiment, subject_.data);
   check_shapes(experiment, model, subject_.data, plan);
+  check_early_stopping(experiment.early_stopping, subject_.data.train->task(), subject_.data.train->classes(),
+                       plan.agreement);
   if (!plan.agreement.empty() && experiment.elastic)
     fail_user({experiment.where("elastic"), plan.name,
                "its number of replicas is fixed, but groups of processes differ in size",

@@ -22,11 +22,11 @@ constexpr const char* kOwnData = "--own-data";
 constexpr const char* kData = "data";
 
 // Keys that may differ between machines, and keys that only the server reads. A table's name covers all its keys.
-constexpr std::array<std::string_view, 22> kOwn = {
-    "checkpoint",    "name",           "seed",           "devices",       "strategies",  "time_limit",
-    "device_memory", "threads",        "device_threads", "device_speeds", "cluster",     "price",
-    "target",        "evaluate_every", "save_weights",   "adapt",         "translation", "data.workers",
-    "data.path",     "device",         "step_graph",     "copy_ahead"};
+constexpr std::array<std::string_view, 25> kOwn = {
+    "checkpoint",   "name",           "seed",           "devices",       "strategies", "time_limit", "device_memory",
+    "threads",      "device_threads", "device_speeds",  "cluster",       "price",      "target",     "evaluate_every",
+    "save_weights", "adapt",          "translation",    "data.workers",  "data.path",  "device",     "step_graph",
+    "copy_ahead",   "gradient_norm",  "early_stopping", "stop_at_target"};
 
 constexpr std::array<std::string_view, 2> kOfMachine = {"data.workers", "data.path"};
 

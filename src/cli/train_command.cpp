@@ -195,6 +195,8 @@ int run_train(const TrainOptions& options, const MakeWorld& make_world) {
   const Plan plan = backend ? plan_in_virtual_time(options, subject, progress, virtual_machines)
                             : plan_to_run(options, subject, progress);
   check_shapes(subject.experiment, subject.model, subject.data, plan);
+  check_early_stopping(subject.experiment.early_stopping, subject.data.train->task(), subject.data.train->classes(),
+                       plan.agreement);
   if (!options.is_row()) check_train_checkpoints(options, subject.experiment, subject.data, plan);
   TrainShow show{.plan = &plan, .evaluations = bool(make_world)};
   const int gpus = int(visible_devices(subject.experiment.device).size()), workers = plan.workers();

@@ -18,6 +18,7 @@
 #include "experiment/initial_weights.h"
 #include "experiment/learning_rate.h"
 #include "experiment/replica_spec.h"
+#include "metrics/early_stopping.h"
 #include "runtime/optimizer.h"
 #include "runtime/precision.h"
 #include "trireme/cluster.h"
@@ -51,7 +52,8 @@ struct Experiment {
   Length evaluate_every{1, Length::Unit::epochs};
   /// Value of the task's main metric (metrics/metrics.h): an accuracy, a perplexity, an RMSE.
   std::optional<double> target;
-  double time_limit = 0;  ///< seconds per strategy; 0: none
+  EarlyStoppingSpec early_stopping;  ///< [early_stopping], and stop_at_target
+  double time_limit = 0;             ///< seconds per strategy; 0: none
 
   // [model]
   std::string model_name;            ///< of the zoo, or the name of model_file without its folder
@@ -80,10 +82,10 @@ struct Experiment {
   LearningRateSchedule schedule;
   double clip_norm = 0;      ///< 0: no clipping
   bool noise_scale = false;  ///< estimates the gradient noise scale while training
-
-  // plans
   /// gradient_norm = true: the norm of each step's gradient is measured even if nothing else needs it.
   bool gradient_norm = false;
+
+  // plans
   std::vector<std::string> strategies;  ///< as written: "hybrid" not yet expanded
   int micro_batches = 0;                ///< 0: chosen by the plan
   /// replicas = "private": each worker has a copy of the weights, as separate devices have.

@@ -81,6 +81,14 @@ void read_training(const ConfigTable& file, Experiment& e) {
     e.target = file.get_double("target", 0);
     if (!std::isfinite(*e.target)) file.fail("target", "must be finite", "write 0.98 for an accuracy of 98 %");
   }
+  e.early_stopping = read_early_stopping(file.table("early_stopping"));
+  e.early_stopping.at_target = file.get_bool("stop_at_target", false);
+  if (e.early_stopping.at_target) {
+    const bool phase_may_have_one = !e.phases.empty() && e.phase == 0;
+    if (!e.target && !phase_may_have_one)
+      file.fail("stop_at_target", "there is no target", "say which: target = 0.98 for an accuracy of 98 %");
+    if (e.early_stopping.where.empty()) e.early_stopping.where = file.where("stop_at_target");
+  }
   e.label_smoothing = file.get_double("label_smoothing", 0, 0);
   if (!(e.label_smoothing < 1)) file.fail("label_smoothing", "is a share of the target, below 1", "0.1 is usual");
   e.precision =
@@ -101,6 +109,7 @@ void read_training(const ConfigTable& file, Experiment& e) {
   if (e.strategies.empty()) file.fail("strategies", "nothing to compare", "name at least one, for example [\"data\"]");
   e.time_limit = file.get_seconds("time_limit", 0);
   e.noise_scale = file.get_bool("noise_scale", false);
+  e.gradient_norm = file.get_bool("gradient_norm", false);
   if (file.has("save_weights")) e.save_weights = file.get_bool("save_weights", true);
   const int64_t micro_batches = file.get_int("micro_batches", 0, 0);
   if (micro_batches > e.batch)
@@ -109,7 +118,6 @@ void read_training(const ConfigTable& file, Experiment& e) {
 }
 
 /// Reads the options of a zoo model; they are numbers.
-  e.gradient_norm = file.get_bool("gradient_norm", false);
 void read_model_options(const ConfigTable& model, Experiment& e) {
   const auto known = model_options(e.model_name);
   ConfigTable options = model.table("options");

@@ -15,7 +15,7 @@ namespace trireme {
 namespace {
 
 /// Keys, and beginnings of keys with a dot, that a phase may change beside `plan`.
-constexpr std::array<std::string_view, 16> kChangeable = {"length",
+constexpr std::array<std::string_view, 18> kChangeable = {"length",
                                                           "batch",
                                                           "frozen",
                                                           "data.image_size",
@@ -29,6 +29,8 @@ constexpr std::array<std::string_view, 16> kChangeable = {"length",
                                                           "micro_batches",
                                                           "evaluate_every",
                                                           "target",
+                                                          "early_stopping",
+                                                          "stop_at_target",
                                                           "time_limit",
                                                           "data.pad_to_multiple_of"};
 

@@ -120,6 +120,7 @@ struct RunResult {
   std::vector<BlockStrategy> blocks;  ///< the strategy of each block, under the first plan
   RunStatus status = RunStatus::ok;
   std::string reason;                 ///< why the status is not ok; one line
+  std::string ended_early;            ///< why an ok run ended before its length; empty: it did not
   std::vector<std::string> warnings;  ///< "4 workers share 2 cores: times mean nothing, curves do"
   int devices = 1;
   std::string backend = kLocalBackend.name;  ///< of the workers (trireme/backend.h)

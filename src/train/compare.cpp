@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <vector>
 
 #include "base/seconds.h"
 #include "comm/backend_list.h"
@@ -13,12 +14,35 @@
 namespace trireme {
 namespace {
 
+constexpr const char* kUnequalWork =
+    "rows ended after different numbers of samples, because one or more ended early: their last results and whole "
+    "times "
+    "are not of equal work; times per step are, and so are results at equal samples";
+
 std::optional<EvaluationPoint> last_within(const RunResult& row,
                                            const std::function<bool(const EvaluationPoint&)>& within) {
   std::optional<EvaluationPoint> found;
   for (const EvaluationPoint& point : row.evaluations)
     if (within(point)) found = point;
   return found;
+}
+
+/// True for rows whose results can be set against each other. Rows that a time limit ended count too: otherwise "equal"
+/// would mean nothing if no row reached its end.
+bool ended_fairly(const RunResult& row) { return row.status == RunStatus::ok || row.status == RunStatus::timed_out; }
+
+/// Says of rows that ended early that others have trained on more or fewer samples.
+void note_unequal_work(ExperimentResult& result) {
+  int64_t least = std::numeric_limits<int64_t>::max(), most = 0;
+  for (const RunResult& row : result.rows) {
+    if (!ended_fairly(row) || row.evaluations.empty()) continue;
+    least = std::min(least, row.evaluations.back().samples);
+    most = std::max(most, row.evaluations.back().samples);
+  }
+  for (RunResult& row : result.rows) {
+    std::erase(row.warnings, kUnequalWork);  // of an earlier call, with fewer rows
+    if (least < most && !row.ended_early.empty()) row.warnings.emplace_back(kUnequalWork);
+  }
 }
 
 }  // namespace
@@ -42,14 +66,13 @@ void add_prices(ExperimentResult& result) {
 
 void complete_comparison(ExperimentResult& result) {
   add_prices(result);
+  note_unequal_work(result);
   const RunResult* single = nullptr;
   int64_t samples = std::numeric_limits<int64_t>::max();
   std::map<std::string, double> seconds;  // by clock
   for (const RunResult& row : result.rows) {
-    // Rows that a time limit ended count too. Otherwise "equal" would mean nothing if no row reached its end.
-    const bool ended_fairly = row.status == RunStatus::ok || row.status == RunStatus::timed_out;
-    if (ended_fairly && row.devices == 1 && is_single(row.strategy)) single = &row;
-    if (!ended_fairly || row.evaluations.empty()) continue;
+    if (ended_fairly(row) && row.devices == 1 && is_single(row.strategy)) single = &row;
+    if (!ended_fairly(row) || row.evaluations.empty()) continue;
     samples = std::min(samples, row.evaluations.back().samples);
     double& shortest = seconds.try_emplace(clock_of(row), std::numeric_limits<double>::infinity()).first->second;
     shortest = std::min(shortest, row.evaluations.back().seconds);

@@ -19,7 +19,8 @@ bool is_in_real_time(const RunResult& row);
 
 /// Adds prices. Fills in for all rows: the scaling efficiency relative to the `single` row; the test results after
 /// equal samples (the most that every row that is ok or timed out reached); and those after equal time (the training
-/// time of the shortest such row with the same clock). Idempotent.
+/// time of the shortest such row with the same clock). Warns in rows that ended early if such rows have not all reached
+/// equally many samples. Idempotent.
 void complete_comparison(ExperimentResult& result);
 
 }  // namespace trireme

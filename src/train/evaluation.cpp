@@ -16,4 +16,9 @@ StepOutcome evaluate_all(Worker& worker, const Plan& plan, const TaskData& data,
   return sum;
 }
 
+EvaluationPoint evaluation_of(const StepRecord& entry, LearningTask task, int64_t classes, int64_t test_samples) {
+  const EvaluationSums sums{entry.metrics(), entry.loss_sum(), test_samples, classes};
+  return {.step = entry.step, .loss = mean_loss(task, sums), .metrics = evaluation_metrics(task, sums)};
+}
+
 }  // namespace trireme

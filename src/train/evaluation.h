@@ -1,10 +1,12 @@
-// One worker's part of an evaluation on the test set.
+// Evaluations on the test set: one worker's part, and what all parts give together.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 
+#include "metrics/result.h"
 #include "runtime/worker.h"
+#include "train/step_records.h"
 #include "trireme/dataset.h"
 #include "trireme/plan.h"
 
@@ -14,5 +16,8 @@ namespace trireme {
 /// pipeline. Losses and metrics are sums.
 StepOutcome evaluate_all(Worker& worker, const Plan& plan, const TaskData& data, int64_t batches,
                          const std::function<Batch(int64_t k)>& take);
+
+/// Returns the evaluation that all workers have posted, with its step, loss and metrics.
+EvaluationPoint evaluation_of(const StepRecord& entry, LearningTask task, int64_t classes, int64_t test_samples);
 
 }  // namespace trireme

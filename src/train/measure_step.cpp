@@ -41,6 +41,7 @@ RunSpec as_trial(const RunSpec& experiment) {
   trial.checkpoint = {};
   trial.time_limit = 0;
   trial.target.reset();
+  trial.early_stopping = {};
   return trial;
 }
 

@@ -190,11 +190,12 @@ void ProcessRank::begin_run() {
   ended_ = false;
 }
 
-bool ProcessRank::enters(StepGate& gate, int64_t step, int64_t steps) {
+bool ProcessRank::enters(StepGate& gate, int64_t step, int64_t steps, bool ahead) {
   if (rank() != 0) return receive_text(*world_, 0, kVerdict) == kGo;
   if (decided_ < 0) decided_ = step - 1;
-  // Decides this step, if it is the first, and the next one.
-  while (!ended_ && decided_ <= step && decided_ + 1 < steps) {
+  // Decides this step, if that was not done ahead, and the next one.
+  const int64_t last = std::min(ahead ? step + 1 : step, steps - 1);
+  while (!ended_ && decided_ < last) {
     ended_ = !gate.enter(++decided_);
     for (int other = 1; other < size(); ++other) send_text(*world_, ended_ ? kEnd : kGo, other, kVerdict);
   }

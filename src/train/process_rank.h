@@ -65,7 +65,8 @@ class ProcessRank {
   void begin_run();
   /// Returns true if 0-based `step` of `steps` must be run. Rank 0's `gate` decided that when rank 0 began the previous
   /// step, so that no rank waits for the answer; the gates of other ranks are not used. Call it for the steps in order.
-  bool enters(StepGate& gate, int64_t step, int64_t steps);
+  /// `ahead`: false if the next step must not be decided now, because this step's evaluation may end the run.
+  bool enters(StepGate& gate, int64_t step, int64_t steps, bool ahead);
 
   /// Rank 0 posts its own outcome, and those of all other ranks for the previous post; for an evaluation, also those
   /// for this post. At that time they have arrived or are about to arrive. Other ranks send theirs and continue. All

@@ -18,7 +18,6 @@
 #include "runtime/whole_step.h"
 #include "runtime/worker_threads.h"
 #include "train/agreement/agreement_state.h"
-#include "train/evaluation.h"
 #include "train/final_metrics.h"
 #include "trireme/error.h"
 
@@ -100,7 +99,9 @@ Run::Run(const RunSpec& e, const Model& m, const TaskData& d, const Plan& plan, 
       adapts_(options.adapts),
       evaluates_first_(options.resumed && options.resumed->awaits_evaluation),
       links_(e.links && !e.virtual_machines ? std::make_shared<EmulatedLinks>(kMaxDevices, *e.links) : nullptr),
-      process_(std::move(options.process)) {
+      process_(std::move(options.process)),
+      stopping_(e.early_stopping, d.train->task(), e.target,
+                options.resumed ? options.resumed->stopping : StoppingState()) {
   check_internal(!e.virtual_machines || (e.private_replicas && !process_),
                  "workers in modelled time are threads with replicas of their own");
   check_internal(!process_ || (experiment.private_replicas && process_->size() == plan.devices),
@@ -129,6 +130,7 @@ Run::Run(const RunSpec& e, const Model& m, const TaskData& d, const Plan& plan, 
     if (state_) agreement_->resume(std::move(*state_), phase->groups);
     state_.reset();
   }
+  if (ends_early()) records.on_evaluation = [this](const StepRecord& evaluation) { end_if_due(evaluation); };
   begin_phase(std::move(phase));
 }
 
@@ -209,15 +211,6 @@ StepInput Run::training_input(const Phase& phase, ReplicaGroup& group, int rank,
 double Run::load_seconds(ReplicaGroup& group, int rank) const {
   const double seconds = group.loader->take_load_seconds(reader_of(rank));
   return experiment.virtual_machines ? 0 : seconds;
-}
-
-void Run::evaluate(Phase& phase, int rank, Worker& worker, int64_t step) {
-  Loader& loader = *phase.only_group().loader;
-  StepOutcome sum = evaluate_all(worker, phase.plan, data, batches.evaluations(),
-                                 [&](int64_t) { return loader.take(reader_of(rank)); });
-  post(rank, step, true, std::move(sum), 0);
-  if (rank == 0) evaluated_ = step;
-  loader.take_load_seconds(reader_of(rank));  // an evaluation is not part of training time
 }
 
 std::unique_ptr<Worker> Run::make_worker(Phase& phase, ReplicaGroup& group, int rank, ParameterStore& store) {

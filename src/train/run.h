@@ -11,6 +11,7 @@
 #include "experiment/batches.h"
 #include "experiment/loader.h"
 #include "experiment/run_spec.h"
+#include "metrics/early_stopping.h"
 #include "metrics/result.h"
 #include "program/compile.h"
 #include "program/compile_for.h"
@@ -63,6 +64,7 @@ struct ResumedState {
   double seconds = 0;  ///< duration of those steps
   TrainingState state;
   bool awaits_evaluation = false;  ///< the run begins with the evaluation that belongs to that step
+  StoppingState stopping = {};     ///< what the evaluations of those steps have shown; rank 0 uses it
 };
 
 struct RunOptions {
@@ -169,7 +171,12 @@ class Run {
   void hand_over(Phase& phase, int rank, Worker& worker, const ParameterStore& store, int64_t step);
   void gather_state(Phase& phase, int rank, Worker& worker, const ParameterStore& store);
   void work_as_process(Phase& phase, ParameterStore& store);
-  bool enters(int64_t step) { return process_ ? process_->enters(gate, step, steps) : gate.enter(step); }
+  bool ends_early() const { return experiment.early_stopping.wanted(); }
+  bool enters(int64_t step) {
+    if (!process_) return gate.enter(step);
+    return process_->enters(gate, step, steps, !(ends_early() && evaluates_after(step)));
+  }
+  void end_if_due(const StepRecord& evaluation);
   void post(int rank, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds);
   void end_work(Phase& phase, int rank, Worker& worker, const ParameterStore& store);
   /// Index of the loader's reader for `rank`.
@@ -185,6 +192,8 @@ class Run {
   const bool evaluates_first_;                  ///< evaluate the step that the run resumes first
   const std::shared_ptr<EmulatedLinks> links_;  ///< null: no emulated links
   const std::shared_ptr<ProcessRank> process_;  ///< null: workers are threads
+  /// Used by the thread that completes an evaluation, while no worker enters a step.
+  EarlyStopping stopping_;
 
   mutable Mutex mutex_;
   std::shared_ptr<Phase> phase_ TRIREME_GUARDED_BY(mutex_);  // replaced by the thread of work_all only

@@ -45,7 +45,9 @@ void StepRecords::post(int rank, int64_t step, bool evaluation, StepOutcome outc
   it->second.entry.outcomes[size_t(rank)] = std::move(outcome);
   it->second.entry.load_seconds[size_t(rank)] = load_seconds;
   ++it->second.posted;
-  if (it->second.is_complete()) changed_.notify_all();
+  if (!it->second.is_complete()) return;
+  if (evaluation && on_evaluation) on_evaluation(it->second.entry);
+  changed_.notify_all();
 }
 
 void StepRecords::post_whole(StepRecord entry) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -34,6 +35,9 @@ struct StepRecord {
 class StepRecords {
  public:
   explicit StepRecords(int ranks) : ranks_(ranks) {}
+  /// Called with each evaluation that post() completes, by the thread that completes it, before readers get it. Set it
+  /// before the first post. It must not use this object.
+  std::function<void(const StepRecord&)> on_evaluation;
   void post(int rank, int64_t step, bool evaluation, StepOutcome outcome, double load_seconds = 0);
   /// Posts a complete entry. Such entries are returned in the order of the calls. Does not wake the reader, because the
   /// reader must not take a core from training.

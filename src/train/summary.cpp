@@ -153,16 +153,14 @@ std::optional<CurvePoint> Summary::add_step(const StepRecord& entry, int64_t sam
 
 EvaluationPoint Summary::add_evaluation(const StepRecord& entry) {
   last_end_ = -1;
-  const EvaluationSums sums{entry.metrics(), entry.loss_sum(), test_samples_, goal_.classes};
+  squares_.clear();  // the pipeline was drained
+  EvaluationPoint point = evaluation_of(entry, goal_.task, goal_.classes, test_samples_);
   const bool of_replicas = !replicas_.last_end.empty();  // the replicas continued training meanwhile
-  const int64_t samples = of_replicas ? entry.samples : samples_;
-  evaluations_.push_back({.step = entry.step,
-                          .samples = samples,
-                          .epoch = double(samples) / double(train_samples_),
-                          .seconds = of_replicas ? entry.seconds : seconds_,
-                          .loss = mean_loss(goal_.task, sums),
-                          .metrics = evaluation_metrics(goal_.task, sums)});
-  return evaluations_.back();
+  point.samples = of_replicas ? entry.samples : samples_;
+  point.epoch = double(point.samples) / double(train_samples_);
+  point.seconds = of_replicas ? entry.seconds : seconds_;
+  evaluations_.push_back(point);
+  return point;
 }
 
 void Summary::write_curve(RunResult& result) const {

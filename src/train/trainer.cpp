@@ -54,7 +54,8 @@ int places_there(const RunSpec& experiment, const ProcessRank* process) {
 CurvePoint resume_into(RunOptions& options, CheckpointUse& checkpoints) {
   if (!checkpoints.resumed) return {};
   const CheckpointIndex& index = checkpoints.resumed->index;
-  options.resumed = {index.step, index.seconds, std::move(checkpoints.resumed->state), index.awaits_evaluation};
+  options.resumed = {index.step, index.seconds, std::move(checkpoints.resumed->state), index.awaits_evaluation,
+                     index.stopping};
   return {index.step, index.samples, index.seconds, index.loss};
 }
 
@@ -102,6 +103,7 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   const RunSpec experiment = on_its_devices(whole_experiment(given, plan), plan);
   validate(plan, model, std::max<int64_t>(1, experiment.batch / plan.replicas), fmt::format("plan {}", plan.name));
   check_shapes(experiment, model, data, plan);
+  check_early_stopping(experiment.early_stopping, data.train->task(), data.train->classes(), plan.agreement);
   install_memory_accounting();
   if (experiment.device != c10::DeviceType::CPU) install_gpu_memory_accounting();
   RunResult result = result_before(experiment, model, plan, process.get());
@@ -128,8 +130,10 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   Summary summary = empty_summary(*run, data, plan);
   summary.go_on_from(begun_at.samples, begun_at.seconds, begun_at.step, agrees ? run->agreement()->begun_rest() : 0);
   Adaptation adaptation(*run, adapter);
-  Checkpointing written(*run, checkpoints, observer);
-  Coordinator coordinator({*run, summary, observer, adaptation, written, interrupted}, begun_at,
+  EarlyStopping stopping(experiment.early_stopping, data.train->task(), experiment.target,
+                         checkpoints.resumed ? checkpoints.resumed->index.stopping : StoppingState());
+  Checkpointing written(*run, checkpoints, observer, stopping);
+  Coordinator coordinator({*run, summary, observer, adaptation, written, stopping, interrupted}, begun_at,
                           make_world.hosting == ReplicaHosting::clients);
   const double started = steady_seconds();
   const RunEnding ending = work(run, coordinator);

@@ -10,6 +10,11 @@ from support import CliTest, stop, wait_until
 EVERY_2 = ["--set", "checkpoint.every=2 steps"]
 
 
+# The first evaluation is the best: no later one has a loss that is less by 100.
+EARLY = [word for assignment in ("evaluate_every=1 steps", "early_stopping.measure=loss", "early_stopping.min_delta=100")
+         for word in ("--set", assignment)]
+
+
 def flip_last_byte(path):
     with open(path, "r+b") as f:
         f.seek(-1, os.SEEK_END)
@@ -34,6 +39,21 @@ class Checkpoints(CliTest):
     def weights(self, *names):
         with open(self.path(*names, "weights.safetensors"), "rb") as f:
             return f.read()
+
+    def test_a_run_that_ended_early_is_complete(self):
+        patience = ["--set", "early_stopping.patience=1"]
+        out, _ = self.trireme("train", "e.toml", *EVERY_2, *EARLY, *patience, "--out", "a")
+        self.assertIn("ended early, after step 2 of 6: no better test loss in 1 evaluation", " ".join(out.split()))
+        self.assertEqual([step for step, _ in self.curve("a")], [1, 2])
+        row = self.json("a", "run.json")["rows"][0]
+        self.assertEqual(row["status"], "ok")
+        self.assertIn("no better test loss", row["ended_early"])
+        self.refused("train", "e.toml", *EARLY, *patience, "--resume", "a",
+                     says=["training is complete", "ended early, after 2 steps", "no better test loss"])
+        self.trireme("train", "e.toml", *EARLY, "--set", "early_stopping.patience=2", "--resume", "a", "--out", "b")
+        self.assertEqual([step for step, _ in self.curve("b")], [3])
+        self.refused("train", "e.toml", *EARLY, *patience, "--plan", "local-sgd",
+                     says=["early_stopping.patience", "local-sgd", "evaluated after training"])
 
     def test_written_listed_and_gone_on_from(self):
         out, _ = self.trireme("train", "e.toml", *EVERY_2, "--set", "checkpoint.keep=0", "--out", "a")

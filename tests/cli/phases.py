@@ -141,6 +141,26 @@ class Phases(CliTest):
             self.assertIn(words, out)
         self.assertEqual(self.of_phases("a", "folder"), ["phase-1", "phase-2.2", "phase-3"])
 
+    def test_a_phase_may_end_early(self):
+        self.experiment("q.toml", """
+[[phase]]
+length = "20 steps"
+evaluate_every = "3 steps"
+early_stopping.patience = 1
+early_stopping.measure = "loss"
+early_stopping.min_delta = 100.0
+
+[[phase]]
+length = "5 steps"
+""")
+        self.trireme("train", "q.toml", "--out", "a")
+        self.assertEqual(self.of_phases("a", "steps"), [6, 5])
+        first, second = self.of_phases("a", "ended_early")
+        self.assertIn("no better test loss in 1 evaluation", first)
+        self.assertEqual(second, "")
+        out, _ = self.trireme("train", "q.toml", "--resume", "a")
+        self.assertEqual(out.count("was trained"), 2)
+
     def test_update_policies(self):
         """Checkpoints of replicas that agree hold the first replica's weights, so nothing can begin with them."""
         self.experiment("first.toml", PHASES.replace("batch = 16", 'plan = "local-sgd"'))

@@ -27,11 +27,12 @@ void lower_priority() { ::setpriority(PRIO_PROCESS, id_t(::syscall(SYS_gettid)),
 
 }  // namespace
 
-Checkpointing::Checkpointing(Run& run, const CheckpointUse& use, TrainObserver& observer)
+Checkpointing::Checkpointing(Run& run, const CheckpointUse& use, TrainObserver& observer, const EarlyStopping& stopping)
     : run_(run),
       folder_(use.folder),
       files_(use.files ? *use.files : real_file_system()),
       observer_(observer),
+      stopping_(stopping),
       settings_(curve_settings(run.experiment, run.model, run.data, run.steps)) {
   if (!run.agreement())
     for (const char* key : {kSharesSetting, kAlphaSetting}) settings_.erase(key);
@@ -45,11 +46,15 @@ void Checkpointing::after_step(const CurvePoint& point) {
   const bool keeps_last =
       facts_.empty() || run_.hands_over_anywhere() || run_.hands_over_after(facts_.rbegin()->first - 1);
   if (!keeps_last) facts_.erase(std::prev(facts_.end()));
-  facts_[point.step] = {point, std::nullopt};
+  facts_[point.step] = {.point = point, .evaluation = std::nullopt, .stopping = stopping_.state(), .ended = {}};
 }
 
 void Checkpointing::after_evaluation(const EvaluationPoint& point) {
-  if (const auto facts = facts_.find(point.step); facts != facts_.end()) facts->second.evaluation = point;
+  const auto facts = facts_.find(point.step);
+  if (facts == facts_.end()) return;
+  facts->second.evaluation = point;
+  facts->second.stopping = stopping_.state();
+  if (point.step < run_.steps) facts->second.ended = stopping_.reason();
 }
 
 /// Workers hand over their state after they have posted their outcomes, but the coordinating thread may not have read
@@ -79,6 +84,8 @@ CheckpointIndex Checkpointing::index_of(const GatheredState& gathered) const {
     index.metrics = facts.evaluation->metrics;
   }
   index.awaits_evaluation = gathered.awaits_evaluation;
+  if (run_.experiment.early_stopping.wanted()) index.stopping = facts.stopping;
+  index.ended = facts.ended;
   return index;
 }
 

@@ -20,7 +20,7 @@ namespace trireme {
 class Checkpointing {
  public:
   /// Creates the folder. An empty `use.folder` means no checkpoints. References must outlive this object.
-  Checkpointing(Run& run, const CheckpointUse& use, TrainObserver& observer);
+  Checkpointing(Run& run, const CheckpointUse& use, TrainObserver& observer, const EarlyStopping& stopping);
 
   bool writes() const { return !folder_.empty(); }
   void after_step(const CurvePoint& point);
@@ -38,6 +38,8 @@ class Checkpointing {
   struct Facts {
     CurvePoint point;
     std::optional<EvaluationPoint> evaluation;
+    StoppingState stopping;
+    std::string ended;  ///< why the run ends after that step, before its length; empty: it does not
   };
   struct Outcome {
     CheckpointIndex index;  ///< including its files
@@ -56,6 +58,7 @@ class Checkpointing {
   const std::filesystem::path folder_;
   FileSystem& files_;
   TrainObserver& observer_;
+  const EarlyStopping& stopping_;
   std::map<std::string, std::string> settings_;
   std::map<int64_t, Facts> facts_;         ///< by step: of the steps that are handed over, and of the newest step
   std::optional<GatheredState> gathered_;  ///< taken from the workers; must not change while it is written

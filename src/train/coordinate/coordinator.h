@@ -38,6 +38,7 @@ class Coordinator {
     TrainObserver& observer;
     Adaptation& adaptation;
     Checkpointing& checkpoints;
+    EarlyStopping& stopping;               ///< gets each evaluation before `checkpoints` does
     const std::atomic<bool>& interrupted;  ///< by the user
   };
 

@@ -202,10 +202,25 @@ void add_virtual_prices(const RunSpec& experiment, RunResult& result) {
   if (result.to_target) result.price_to_target = price(result.to_target->seconds);
 }
 
+namespace {
+
+void note_early_end(const RunEnding& ending, int64_t steps, RunResult& result) {
+  result.ended_early = ending.ended_early;
+  if (ending.ended_early.empty()) return;
+  result.warnings.push_back(
+      fmt::format("ended early, after step {} of {}: {}", result.evaluations.back().step, steps, ending.ended_early));
+}
+
+}  // namespace
+
 void describe_ending(const RunEnding& ending, const std::exception_ptr& error, const std::string& checkpoint_failure,
                      const Experiment& experiment, int64_t steps, RunResult& result) {
   const bool whole = steps > 0 && !result.evaluations.empty() && result.evaluations.back().step == steps;
-  if (whole && (!error || ending.interrupted) && ending.diverged_step == 0 && ending.diverged_test == 0) return;
+  if ((whole || !ending.ended_early.empty()) && (!error || ending.interrupted) && ending.diverged_step == 0 &&
+      ending.diverged_test == 0) {
+    note_early_end(ending, steps, result);
+    return;
+  }
   try {
     if (error) std::rethrow_exception(error);
   } catch (const MemoryLimitError& error) {

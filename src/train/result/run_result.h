@@ -22,6 +22,8 @@ struct RunEnding {
   bool abandoned = false;     ///< workers were still busy after the waiting time that follows an interrupt
   int64_t diverged_step = 0;  ///< 0: never
   std::string diverged;       ///< what was not finite in that step, and on which rank
+  /// Why the last evaluation ended the run before its length (EarlyStopping::reason); empty: it did not.
+  std::string ended_early;
   int64_t diverged_test = 0;  ///< step of the last evaluation if its loss was not finite; else 0
 };
 
@@ -46,7 +48,7 @@ void add_memory_use(const Run& run, const RunEnding& ending, RunResult& result);
 void add_virtual_prices(const RunSpec& experiment, RunResult& result);
 
 /// Sets the row's status and reason. `checkpoint_failure`: the failure for which the run had to end. `steps`: of a full
-/// run. A run that reached them is ok, even if the user or the time limit stopped it a moment later.
+/// run. A run that reached them, or ended early, is ok, even if the user or the time limit stopped it a moment later.
 void describe_ending(const RunEnding& ending, const std::exception_ptr& error, const std::string& checkpoint_failure,
                      const Experiment& experiment, int64_t steps, RunResult& result);
 
