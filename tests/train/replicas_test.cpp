@@ -66,6 +66,9 @@ TEST_F(Replicas, ResetMomentsAreThoseOfAFreshOptimizer) {
       changed += change.gt(kRate * (1 - 1e-6)).sum().item<int64_t>();
     }
     EXPECT_GT(changed, weights / 2) << "a weight without a gradient stays";
+  }
+}
+
 /// Each replica measures the gradient of its own samples; a point of the curve is the mean over the replicas.
 TEST_F(Replicas, TheNormOfTheGradientIsThatOfEachReplica) {
   experiment.gradient_norm = true;
