@@ -151,9 +151,14 @@ class Hub {
   virtual int64_t first_step() const { return 0; }
   /// True if the run's owner is in another process and must receive reports.
   virtual bool reports() const { return false; }
-  /// Sends a report to the run's owner in another process; there is no answer. Numbers of consecutive reports with the
-  /// same operation and without tensors may arrive as one report.
+  /// Sends a report to the run's owner in another process, without waiting for an answer. Numbers of consecutive
+  /// reports with the same operation and without tensors may arrive as one report.
   virtual void report(Request /*request*/) {}
+  /// Waits until the run's owner has taken all reports, if it answers them.
+  virtual void confirm_reports() {}
+  /// Returns the newest number with which the run's owner has answered a report: that of an earlier report, or after
+  /// confirm_reports that of the last one. 0: no answer yet.
+  virtual int64_t announced() const { return 0; }
 
   /// The first and the last call on a hub, made by the run. On a modelled clock a replica runs only in between.
   virtual void enter() = 0;

@@ -54,7 +54,7 @@ void run_follower_rank(const RunSpec& given, const Model& model, const TaskData&
     const double waited = steady_seconds() - interrupted_at;
     if (!aborted && waited > seconds_for_rank_0) {
       aborted = true;
-      run->abort(leaders ? kInterrupted : fmt::format("rank {} was interrupted", process->rank()));
+      run->abort(leaders ? interrupted_on(process->rank()) : fmt::format("rank {} was interrupted", process->rank()));
     }
     if (waited > seconds_for_rank_0 + kPatienceSeconds) {
       workers.detach();

@@ -70,10 +70,11 @@ Summary empty_summary(const Run& run, const TaskData& data, const Plan& plan) {
           agrees ? plan.replicas : 0};
 }
 
-/// True if another rank than this one received the signal that ended the replicas' run.
-bool ended_by_another(const Run& run, const RunEnding& ending, const ProcessRank& process) {
-  if (ending.interrupted) return false;
-  return (!ending.timed_out && run.agreement()->stops().has_ended()) || process.abort_reason() == kInterrupted;
+/// Returns the other rank that received the signal which ended the replicas' run; 0: none did.
+int rank_that_ended(const Run& run, const RunEnding& ending, const ProcessRank& process) {
+  if (ending.interrupted) return 0;
+  if (const std::optional<int> rank = rank_interrupted(process.abort_reason())) return *rank;
+  return !ending.timed_out && run.agreement()->stops().has_ended() ? run.agreement()->end_requested_by() : 0;
 }
 
 /// Trains on a thread beside this one, which coordinates. Returns how the run ended; its workers have ended, unless
@@ -136,7 +137,7 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   Coordinator coordinator({*run, summary, observer, adaptation, written, stopping, interrupted}, begun_at,
                           make_world.hosting == ReplicaHosting::clients);
   const double started = steady_seconds();
-  const RunEnding ending = work(run, coordinator);
+  RunEnding ending = work(run, coordinator);
   if (!ending.abandoned) {
     const LongWork saving(run->error() && process ? flight_recorder(process->world()) : nullptr, kSavingLastStep);
     written.finish();
@@ -148,11 +149,11 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   else summary.write(result);
   add_virtual_prices(experiment, result);
   written.write(result);
-  describe_ending(ending, ending.abandoned ? nullptr : run->error(), written.failure(), experiment, run->steps, result);
-  if (leaders && ended_by_another(*run, ending, *process)) {
-    result.status = RunStatus::interrupted;
-    result.reason = "another rank received a signal to end";
+  if (const int rank = leaders ? rank_that_ended(*run, ending, *process) : 0; rank > 0) {
+    ending.interrupted = true;
+    ending.ended_rank = rank;
   }
+  describe_ending(ending, ending.abandoned ? nullptr : run->error(), written.failure(), experiment, run->steps, result);
   if (agrees) add_replica_results(*run->agreement(), experiment, result);
   const bool ended_well = result.status == RunStatus::ok || result.status == RunStatus::timed_out;
   if (ended_well || result.status == RunStatus::interrupted) hand_out_weights(*run, ending, observer, result);

@@ -91,7 +91,7 @@ class LaunchCheckpoints(LaunchTest):
         endless = ["--set", "length=1000000 steps", "--set", "evaluate_every=1000000 steps", "--set", "checkpoint.every=100000 steps",
                    "--set", "optimizer.schedule=constant"]
         for k, (policy, single) in enumerate((("local-sgd,every=3 steps", False), ("diloco,every_steps=4", True),
-                                              ("fedavg,local=2 steps", False))):
+                                              ("fedavg,local=2 steps", False), ("easgd,period=2", True))):
             process = self.launch("-n", "2", "train", "e.toml", "--plan", policy, *endless, "--out", f"a{k}")
             metrics = self.path(f"a{k}", "metrics.jsonl")
             wait_until(lambda: os.path.exists(metrics) and os.path.getsize(metrics) > 0)
@@ -103,7 +103,8 @@ class LaunchCheckpoints(LaunchTest):
                 process.send_signal(signal.SIGINT)
             self.assertEqual(process.wait(10 * BUSY), 1, process.said())
             row = self.json(f"a{k}", "run.json")["rows"][0]
-            self.assertEqual(row["status"], "interrupted", (policy, row["reason"]))
+            self.assertEqual((row["status"], row["reason"]),
+                             ("interrupted", "rank 1 received a signal to end" if single else "stopped by the user"), policy)
             self.assertTrue(os.path.exists(self.path(f"a{k}", "weights.safetensors")), policy)
             last = row["checkpoints"]["newest_step"]
             self.assertEqual(self.steps_in(f"a{k}"), [last], policy)
@@ -111,6 +112,17 @@ class LaunchCheckpoints(LaunchTest):
                          "--steps", str(last + 6), "--resume", f"a{k}", "--out", f"b{k}")
             row = self.json(f"b{k}", "run.json")["rows"][0]
             self.assertEqual((row["status"], row["curve"][0]["step"]), ("ok", last + 1), policy)
+
+    def test_replicas_that_are_processes_with_unequal_shares(self):
+        train = ["launch", "-n", "2", "train", "e.toml", "--plan", "async-average", "--set", "update.shares=dirichlet", "--set",
+                 "optimizer.momentum=0", "--set", "length=3 epochs"]
+        self.trireme(*train, *EVERY_2, "--out", "w")
+        written = self.steps_in("w")
+        self.assertGreaterEqual(len(written), 2)
+        self.trireme(*train, "--resume", os.path.join("w", "checkpoints", f"step-{written[0]:08}"), "--out", "r")
+        whole, rest = (self.json(name, "run.json")["rows"][0] for name in "wr")
+        self.assertEqual((rest["status"], rest["curve"][0]["step"]), ("ok", written[0] + 1), rest["reason"])
+        self.assertEqual(whole["evaluations"][-1]["samples"], rest["evaluations"][-1]["samples"])
 
     def test_killed_and_gone_on(self):
         """Ranks are killed after a checkpoint; the run resumed from it equals the undisturbed run."""

@@ -2,10 +2,12 @@
 // those of threads, bit for bit, under any plan. A run with threads can resume from a checkpoint of processes and vice
 // versa.
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <random>
@@ -15,10 +17,12 @@
 #include "checkpoint/resume.h"
 #include "data/text/text_stream.h"
 #include "experiment/make_plan.h"
+#include "forecast/agreement_plan.h"
 #include "plan/named.h"
 #include "process_ranks.h"
 #include "support/device_under_test.h"
 #include "tiny_training.h"
+#include "train/agreement/agreement_checkpoints.h"
 #include "train/follower_rank.h"
 #include "train/trainer.h"
 
@@ -299,6 +303,52 @@ TEST_F(ProcessResume, AnInterruptedRunLeavesACheckpointOfTheStepItEndedIn) {
   for (size_t i = 0; i < resumed.row.curve.size(); ++i)
     EXPECT_EQ(resumed.row.curve[i].loss, whole.row.curve[i + size_t(last)].loss);
   for (const auto& [name, tensor] : whole.weights) EXPECT_TRUE(at::equal(tensor, resumed.weights.at(name))) << name;
+}
+
+/// Without waiting replicas, one of which is far slower. The signal reaches one rank only.
+TEST_F(ProcessResume, ASignalToAnyRankEndsReplicasThatAgreeWithACheckpoint) {
+  experiment.length = {1e6, Length::Unit::steps};
+  experiment.evaluate_every = experiment.checkpoint.every = experiment.length;
+  experiment.schedule.kind = LearningRateSchedule::Kind::constant;
+  experiment.optimizer = {};
+  experiment.optimizer.learning_rate = 0.01;
+  experiment.clip_norm = 0;
+  train_set->pause = std::chrono::milliseconds(2);
+  const auto slow_set = std::make_shared<MemoryDataset>(210, 1);
+  slow_set->pause = std::chrono::milliseconds(8);
+  const TaskData slow = with(slow_set, data.test);
+  const Model model = build_model(experiment, data);
+  for (const char* policy : {"easgd,period=3", "shat,period=3", "downpour,warm_start_steps=2", "async-average",
+                             "fedbuff,buffer=2", "local-sgd,every=3 steps", "fedavg,local=2 steps"})
+    for (const int signalled : {0, 1, 2}) {
+      SCOPED_TRACE(fmt::format("{}, rank {}", policy, signalled));
+      const Plan plan = plan_with_agreement(policy, experiment, model, 3);
+      std::atomic<bool> signal{false};
+      Recorder recorder;
+      recorder.interrupted = &signal;
+      recorder.last_step = 5;
+      RunResult row;
+      const auto began = std::chrono::steady_clock::now();
+      const auto ends = as_ranks(3, [&](const std::shared_ptr<ProcessRank>& process) {
+        const int rank = process->rank();
+        const std::atomic<bool>& own = rank == signalled ? signal : interrupted;
+        if (rank > 0) return run_follower_rank(experiment, model, rank == 2 ? slow : data, plan, process, own);
+        row = train(experiment, model, data, plan, recorder, own, nullptr,
+                    {.folder = folder("cut"), .resumed = {}, .files = nullptr}, process);
+      });
+      EXPECT_THAT(ends, Each(IsEmpty()));
+      EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(9)) << "it was ended in the middle";
+      EXPECT_EQ(row.status, RunStatus::interrupted) << row.reason;
+      EXPECT_EQ(row.reason,
+                signalled == 0 ? "stopped by the user" : fmt::format("rank {} received a signal to end", signalled));
+      ASSERT_TRUE(row.checkpoints);
+      EXPECT_EQ(row.checkpoints->newest_step, row.curve.back().step);
+      EXPECT_FALSE(recorder.weights.empty());
+      const Resumption resumed = open_resumption(folder("cut"), plan, experiment, model, data);
+      EXPECT_GE(resumed.checkpoint.index.samples, row.curve.back().samples) << "all steps that were made";
+      EXPECT_EQ(progress_in(resumed.checkpoint.state, 3).size(), 3u);
+      fs::remove_all(folder("cut"));
+    }
 }
 
 /// With running statistics and averages, which a step changes before it is known to be complete.

@@ -59,9 +59,7 @@ ReplicaStopOptions stops_of(const RunSpec& experiment, const UpdatePolicy& updat
                              .all_here = hosting == ReplicaHosting::threads};
   for (const ReplicaProgress& one : begun) options.begun.push_back(one.steps);
   const bool may_fail = experiment.replicas.clock && !experiment.replicas.clock->failures.empty();
-  options.can_end = options.all_here
-                        ? !may_fail
-                        : hosting == ReplicaHosting::processes && update.stops() != UpdatePolicy::Stops::anywhere;
+  options.can_end = options.all_here ? !may_fail : hosting == ReplicaHosting::processes;
   if (!writes) return options;
   options.checkpoint_steps = steps_of(experiment.checkpoint.every, batches.steps_per_epoch(0));
   options.checkpoint_samples = std::max<int64_t>(1, samples_of(experiment.checkpoint.every, batches, experiment.batch));
@@ -89,9 +87,6 @@ void check_agreement_checkpoints(const RunSpec& experiment, const TaskData& data
   const RunSpec whole = whole_experiment(experiment, plan);
   const ReplicaBatches batches(whole, data, plan.replicas, update->evaluates_together());
   if (serves) return;  // a server stops no replica
-  if (experiment.processes && update->stops() == UpdatePolicy::Stops::anywhere && !equal_steps(batches, plan.replicas))
-    refuse("its replicas make different numbers of steps, but processes can only stop after equally many",
-           "share batches: update.shares = \"batches\"");
   const int64_t per_epoch = batches.steps_per_epoch(0);
   const int64_t first =
       std::min(steps_of(experiment.length, per_epoch), steps_of(experiment.checkpoint.every, per_epoch));

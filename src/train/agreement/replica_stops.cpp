@@ -9,8 +9,7 @@ namespace {
 constexpr int64_t kStepsAhead = 2;
 
 bool is_by_samples(const UpdatePolicy& update, const ReplicaStopOptions& options) {
-  return update.stops() == UpdatePolicy::Stops::held || !options.equal_steps ||
-         (update.stops() == UpdatePolicy::Stops::anywhere && options.all_here);
+  return update.stops() != UpdatePolicy::Stops::together || !options.equal_steps;
 }
 
 }  // namespace
@@ -34,7 +33,7 @@ void ReplicaStops::want_if_possible() {
   if (!wishes_ || waits) return;
   wishes_ = false;
   update_.hold();
-  is_wanted_ = true;
+  wanted_ = made_ + 1;
 }
 
 void ReplicaStops::note(int replica, int64_t steps, int64_t samples) {
@@ -50,8 +49,8 @@ void ReplicaStops::note(int replica, int64_t steps, int64_t samples) {
 
 bool ReplicaStops::end(bool decides) {
   if (!options_.can_end) return false;
-  if (by_samples_ && !decides) {
-    is_refused_ = true;
+  if (!decides) {
+    if (!has_told_.exchange(true)) must_tell_ = true;
     return false;
   }
   MutexLock lock(mutex_);
@@ -69,6 +68,12 @@ bool ReplicaStops::end(bool decides) {
   return true;
 }
 
+bool ReplicaStops::takes_request_to_tell() {
+  if (!must_tell_.exchange(false)) return false;
+  if (ends_at_exchanges()) ends_ = true;  // the next exchange may come before the report is read
+  return true;
+}
+
 bool ReplicaStops::agrees_to_end(Hub& hub) {
   const Hub::Unmetered quiet(hub);
   has_ended_ = hub.total(ends_ ? 1 : 0) > 0;
@@ -77,11 +82,13 @@ bool ReplicaStops::agrees_to_end(Hub& hub) {
 
 bool ReplicaStops::come(Hub& hub, ReplicaPolicy& policy, bool is_done) {
   const Hub::Unmetered quiet(hub);
+  hub.confirm_reports();  // the state to be written contains all steps that were made
   if (!is_done) policy.release_waiting();
   const bool all_done = int(hub.total(is_done ? 1 : 0)) == options_.replicas;
-  if (hub.replica() == 0) {  // later wishes are for the next stop
+  if (hub.replica() == 0 || !options_.all_here) {  // later wishes are for the next stop
     MutexLock lock(mutex_);
-    is_wanted_ = wishes_ = false;
+    ++made_;
+    wishes_ = false;
   }
   return all_done;
 }
@@ -92,7 +99,7 @@ bool ReplicaStops::part(Hub& hub) {
   if (hub.replica() == 0) {
     MutexLock lock(mutex_);
     ends = ends_;
-    if (!ends && !is_wanted_) update_.go_on();
+    if (!ends && wanted_ <= made_) update_.go_on();
   }
   has_ended_ = hub.total(ends ? 1 : 0) > 0;
   return has_ended_;

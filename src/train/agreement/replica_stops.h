@@ -6,9 +6,9 @@
 // on it when they have exchanged weights.
 //
 // By samples: replicas that wait for the rounds of others (UpdatePolicy::Stops::held), that make different numbers of
-// steps, or that wait for no other replica and are threads of this process, stop wherever they are once all together
-// have seen enough samples. No replica has to catch up with the others for it. Replicas that have made their last step
-// wait there.
+// steps, or that wait for no other replica stop wherever they are once all together have seen enough samples. No
+// replica has to catch up with the others for it. Replicas that have made their last step wait there. Where replicas
+// are processes, that of the first replica decides, and its answers to the others' reports announce the stop.
 #pragma once
 
 #include <atomic>
@@ -50,10 +50,10 @@ class ReplicaStops {
   /// Leader. Call it after each step that was made, with the replica's steps so far and the samples of all replicas.
   void note(int replica, int64_t steps, int64_t samples);
   /// Requests that the run ends at the next common stop. `decides`: the first replica is in this process. Returns false
-  /// if there is no such stop, or if another process decides.
+  /// if there is no such stop, or if another process decides; that one must then be told (takes_request_to_tell).
   bool end(bool decides);
-  /// Returns true once after end() was refused because another process decides.
-  bool takes_refused_end() { return is_refused_.exchange(false); }
+  /// Leader. Returns true once after end() where another process decides: the leader reports the request to it.
+  bool takes_request_to_tell();
   /// True if the replicas have ended at such a stop.
   bool has_ended() const { return has_ended_; }
 
@@ -70,8 +70,12 @@ class ReplicaStops {
 
   // -- by samples
 
+  /// Number of the newest common stop that is wanted, from 1; 0: none was yet.
+  int64_t wanted() const { return wanted_; }
+  /// Leader, in a process that does not decide: what the deciding one has announced as wanted().
+  void hear(int64_t wanted) { wanted_ = wanted; }
   /// Leader. Call it between two steps. True if the replica must come to the common stop now. `held`: by the policy.
-  bool is_due(bool held) const { return have_common_stops() && (held || is_wanted_); }
+  bool is_due(bool held) const { return have_common_stops() && (held || wanted_ > made_); }
   /// Leader. Waits until all replicas have come. `is_done`: this replica makes no more steps. Returns true if all
   /// replicas are done.
   bool come(Hub& hub, ReplicaPolicy& policy, bool is_done);
@@ -86,7 +90,9 @@ class ReplicaStops {
   const ReplicaStopOptions options_;
   const bool by_samples_;
   std::atomic<int64_t> last_step_{std::numeric_limits<int64_t>::max()};
-  std::atomic<bool> is_wanted_{false}, ends_{false}, has_ended_{false}, is_refused_{false};
+  std::atomic<bool> ends_{false}, has_ended_{false}, must_tell_{false}, has_told_{false};
+  std::atomic<int64_t> wanted_{0};  ///< number of a common stop
+  std::atomic<int64_t> made_{0};    ///< common stops to which all replicas have come
   Mutex mutex_;
   std::vector<int64_t> steps_ TRIREME_GUARDED_BY(mutex_);  // by replica, including those of an earlier run
   bool wishes_ TRIREME_GUARDED_BY(mutex_) = false;         // by samples: stop the replicas as soon as possible

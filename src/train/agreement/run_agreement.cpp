@@ -7,6 +7,7 @@
 
 #include "base/counted.h"
 #include "base/memory.h"
+#include "base/text_parts.h"
 #include "experiment/read_emulation.h"
 #include "forecast/agreement_plan.h"
 #include "forecast/modelled_source.h"
@@ -27,6 +28,8 @@
 namespace trireme {
 namespace {
 
+constexpr const char* kInterruptedOn = "interrupted on rank";
+
 /// The failures of workers as failures of replicas: a replica fails with each of its workers.
 VirtualFailures failures_of(const RunSpec& experiment, const Plan& plan, const UpdatePolicy& update) {
   std::vector<Failure> failures = experiment.replicas.clock->failures;
@@ -36,8 +39,16 @@ VirtualFailures failures_of(const RunSpec& experiment, const Plan& plan, const U
 
 }  // namespace
 
+std::string interrupted_on(int rank) { return fmt::format("{} {}", kInterruptedOn, rank); }
+
+std::optional<int> rank_interrupted(const std::string& abort_reason) {
+  const std::string prefix = fmt::format("{} ", kInterruptedOn);
+  return abort_reason.starts_with(prefix) ? number_in<int>(abort_reason.substr(prefix.size())) : std::nullopt;
+}
+
 bool ends_well(const std::string& abort_reason) {
-  return abort_reason == kInterrupted || abort_reason == kOutOfTime || abort_reason == kDiverged;
+  return abort_reason == kInterrupted || abort_reason == kOutOfTime || abort_reason == kDiverged ||
+         rank_interrupted(abort_reason);
 }
 
 MakeReplicaWorld replicas_as_ranks(Communicator& leaders) {
@@ -46,7 +57,7 @@ MakeReplicaWorld replicas_as_ranks(Communicator& leaders) {
       fail_user({"--plan", agreement.update().description(), "its replicas share memory, and processes do not",
                  "use trireme train without launch"});
     const auto take_report = [&agreement](int replica, Request report) {
-      agreement.take_report(replica, std::move(report));
+      return agreement.take_report(replica, std::move(report));
     };
     return std::make_unique<RankWorld>(leaders, agreement.update().server(), take_report);
   };
@@ -230,7 +241,8 @@ std::unique_ptr<ReplicaAgreement> RunAgreement::make_part(Hub& hub, ReplicaGroup
     step.end -= group.began;
     note(group.number, step, /*decides=*/!hub.reports());
     if (hub.reports()) hub.report(report_of(step));
-    if (stops_.takes_refused_end()) hub.report(report_of_end());
+    if (stops_.takes_request_to_tell()) hub.report(report_of_end());
+    if (hub.reports()) stops_.hear(hub.announced());
     group.samples += step.facts.samples;
   };
   return part;

@@ -45,6 +45,10 @@ struct MakeReplicaWorld {
 /// skips evaluations.
 inline constexpr const char *kInterrupted = "interrupted", *kOutOfTime = "time_limit", *kDiverged = "diverged",
                             *kCheckpointFailed = "a checkpoint could not be written";
+/// Reason with which a rank that received a signal to end ends all others at once. The run then ends normally too.
+std::string interrupted_on(int rank);
+/// Returns the rank that gave this reason; nullopt: it is another reason.
+std::optional<int> rank_interrupted(const std::string& abort_reason);
 bool ends_well(const std::string& abort_reason);
 
 /// Each rank of `leaders` is the leader of one replica. `leaders` must outlive the run. Rank 0 evaluates and has the
@@ -120,8 +124,11 @@ class RunAgreement {
   /// takes_server_state returns whether a state can be taken; on_server_state receives it. Set both before work.
   std::function<bool(bool is_last)> takes_server_state;
   std::function<void(TrainingState state)> on_server_state;
-  /// Takes a report of a replica (train/agreement/replica_reports.h). Errors (run): the report is invalid.
-  void take_report(int replica, Request report);
+  /// Takes a report of a replica (train/agreement/replica_reports.h). Returns the answer, a common stop
+  /// (ReplicaStops::wanted). Errors (run): the report is invalid.
+  int64_t take_report(int replica, Request report);
+  /// Returns a replica in another process, whose process has received a signal to end; 0: none is known.
+  int end_requested_by() const { return end_requested_by_; }
   /// Returns the first step that the replica has not made yet.
   int64_t next_step(int replica) const;
 
@@ -152,6 +159,8 @@ class RunAgreement {
   void follow_rounds();
   void note(int replica, const TrainedStep& step, bool decides);
   void keep_if_due(ReplicaGroup& group, int64_t step);
+  void take(int replica, Request report);
+  void end_for(int replica);
   void add_part(TrainingState part);
   int64_t samples_of_all(Hub& hub, const ReplicaGroup& group);
   void hand_over(Hub& hub, ReplicaSnapshot snapshot);
@@ -184,6 +193,7 @@ class RunAgreement {
   bool has_ranks_ = false;        ///< a replica trains in this process, others in other processes
   int64_t evaluate_every_ = 0;    ///< samples of all replicas
   std::atomic<double> began_{0};  ///< time of replica 0's first step, on its hub's clock
+  std::atomic<int> end_requested_by_{0};
 
   mutable Mutex mutex_;
   ConditionVariable changed_;

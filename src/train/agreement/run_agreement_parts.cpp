@@ -82,7 +82,12 @@ TrainingState RunAgreement::take_kept() {
   return std::exchange(kept_, {});
 }
 
-void RunAgreement::take_report(int replica, Request report) {
+int64_t RunAgreement::take_report(int replica, Request report) {
+  take(replica, std::move(report));
+  return stops_.wanted();
+}
+
+void RunAgreement::take(int replica, Request report) {
   switch (kind_of(report)) {
     case ReplicaReportKind::began:
       if (began_ == 0) began_ = beginning_from(report) - begun_seconds_;
@@ -108,9 +113,16 @@ void RunAgreement::take_report(int replica, Request report) {
       return;
     case ReplicaReportKind::state: return add_part(state_from(std::move(report)));
     case ReplicaReportKind::end:
-      if (!world_->serves()) stop(kInterrupted);
+      if (!world_->serves()) end_for(replica);
       return;
   }
+}
+
+/// The replica's process has received a signal to end. The first of several is kept.
+void RunAgreement::end_for(int replica) {
+  int none = 0;
+  end_requested_by_.compare_exchange_strong(none, replica);
+  stop(kInterrupted);
 }
 
 /// Call it while no replica visits the server. `is_last`: writes whether due or not.

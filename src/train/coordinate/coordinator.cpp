@@ -156,7 +156,9 @@ void Coordinator::end_if_checkpoints_fail() {
 }
 
 void Coordinator::end_if_interrupted() {
-  const int ended_rank = run_.process() ? run_.process()->other_end_requested() : 0;
+  const int ended_rank = agreement_       ? agreement_->end_requested_by()
+                         : run_.process() ? run_.process()->other_end_requested()
+                                          : 0;
   const bool hurries = parts_.interrupted || ended_rank != 0;
   if (ending_.interrupted) {
     if (hurries) interrupted_at_ = std::min(interrupted_at_, steady_seconds());

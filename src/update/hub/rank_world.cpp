@@ -23,11 +23,11 @@ namespace {
 using What = VirtualTime::Untimed::What;
 
 // Tags of messages between rank 0 and another rank, in their group of two.
-constexpr int64_t kRequestTag = 0, kReplyTag = 1, kCountsTag = 2;
+constexpr int64_t kRequestTag = 0, kReplyTag = 1, kCountsTag = 2, kAnswerTag = 3;
 
 // Numbers at the front of a request; the request's own follow. A message without numbers says that the replica leaves.
 constexpr size_t kShard = 0, kOperation = 1, kRequestTensors = 2, kMetered = 3, kRequestHead = 4;
-constexpr double kReport = -1;  // in place of a shard: a report, which is not answered
+constexpr double kReport = -1;  // in place of a shard: a report, which one number answers
 // Numbers at the front of a reply.
 constexpr size_t kIdle = 0, kReplyTensors = 1, kReplyHead = 2;
 
@@ -73,6 +73,8 @@ class VisitsByMessage final : public Visits {
   }
 
   void report(const Request& request) { send(kReport, request, /*metered=*/false); }
+  /// Waits for the answer to the oldest report that has none yet.
+  int64_t answer() { return int64_t(receive_numbers(*pair_, 0, kAnswerTag).at(0)); }
   void leave() { send_numbers(*pair_, {}, 0, kRequestTag); }
 
  private:
@@ -122,10 +124,18 @@ class RankHub final : public CommunicatorHub {
   }
 
   bool reports() const override { return world_.on_report_ && replica() > 0; }
+  /// Takes the answer to the report before, which has come while the replica worked.
   void report(Request request) override {
     const VirtualTime::Untimed quiet(What::everything);
     messages_->report(request);
+    ++unanswered_;
+    take_answers(1);
   }
+  void confirm_reports() override {
+    const VirtualTime::Untimed quiet(What::everything);
+    take_answers(0);
+  }
+  int64_t announced() const override { return announced_; }
 
   /// Replicas exchange after many steps, which may take any time. So other ranks wait as long as this rank shows signs
   /// of life.
@@ -141,6 +151,7 @@ class RankHub final : public CommunicatorHub {
   }
 
   void leave() override {
+    confirm_reports();
     if (messages_) messages_->leave();
     if (replica() > 0) send_numbers(*ends().control, numbers_of(counts_), 0, kCountsTag);
     else world_.wait_for_the_others(*ends().control);
@@ -148,9 +159,16 @@ class RankHub final : public CommunicatorHub {
   }
 
  private:
+  /// Waits until at most `left` reports have no answer.
+  void take_answers(int left) {
+    for (; unanswered_ > left; --unanswered_) announced_ = messages_->answer();
+  }
+
   RankWorld& world_;
   VisitsByMessage* const messages_;  ///< owned by its ends; null: none
-  FlightRecorder* const recorder_;   ///< null: no process reads it
+  int unanswered_ = 0;               ///< reports
+  int64_t announced_ = 0;
+  FlightRecorder* const recorder_;  ///< null: no process reads it
   int64_t steps_ = 0;
   std::optional<LongWork> working_;  ///< set during a step
 };
@@ -229,7 +247,7 @@ void RankWorld::serve(int replica, Communicator& pair, int runner) {
                       .numbers = {numbers.begin() + kRequestHead, numbers.end()}};
       if (numbers.at(kShard) == kReport) {
         for (at::Tensor& tensor : request.tensors) tensor = tensor.clone();
-        on_report_(replica, std::move(request));
+        send_numbers(pair, {double(on_report_(replica, std::move(request)))}, 1, kAnswerTag);
         continue;
       }
       double idle = 0;

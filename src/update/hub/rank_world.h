@@ -27,8 +27,9 @@ class RankHub;
 /// backend defines.
 class RankWorld final : public HubWorld {
  public:
-  /// Called on rank 0 with reports of other replicas (Hub::report), by one thread per replica.
-  using OnReport = std::function<void(int replica, Request report)>;
+  /// Called on rank 0 with reports of other replicas (Hub::report), by one thread per replica. Returns the number that
+  /// the replica gets as answer (Hub::announced).
+  using OnReport = std::function<int64_t(int replica, Request report)>;
   /// All ranks of `leaders` must construct theirs together; they wait for each other. `server`: null on all ranks if
   /// the policy has none; used on rank 0 only. Both must outlive this object. `on_report`: null on all ranks if
   /// replicas report nothing; called on rank 0 only.
