@@ -211,7 +211,7 @@ class FederatedServer final : public CentralServer {
     }
     RoundRecord record = rounds_.record();
     record.samples = sum_.samples();
-    record.seconds = now;
+    record.seconds = policy_.run_seconds ? policy_.run_seconds(now) : now;
     sum_.clear();
     if (policy_.on_round) policy_.on_round(record, {.weights = shard.weights, .statistics = shard.statistics});
     if (stops_) rounds_.stop();

@@ -53,12 +53,14 @@ struct FederatedOptions {
   bool needs_progress() const { return control_variates || aggregate.kind == AggregateOptions::Kind::normalized; }
 };
 
-/// Thread-safe, except for on_round, which must be set before the run.
+/// Thread-safe, except for on_round and run_seconds, which must be set before the run.
 class FederatedPolicy : public UpdatePolicy {
  public:
   /// Called at the end of each round, on the thread of the replica that ended it, while the server waits. The values
   /// are the server's own memory.
   std::function<void(const RoundRecord& record, const ModelValues& values)> on_round;
+  /// Converts a time of the hub's clock to seconds of the run, for the rounds' records. Null: they have the hub's.
+  std::function<double(double now)> run_seconds;
   virtual const FederatedOptions& options() const = 0;
   /// True if the options give the number of rounds. Otherwise rounds continue until stop().
   virtual bool counts_rounds() const = 0;

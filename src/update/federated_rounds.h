@@ -24,7 +24,7 @@ struct RoundRecord {
   int clipped = 0;                        ///< clients, of those answered, whose update was scaled down
   int late = 0;                           ///< answers to earlier rounds that arrived in this round; they are not used
   double samples = 0;                     ///< number of samples behind the answers
-  double seconds = 0;                     ///< end of the round on the hub's clock
+  double seconds = 0;                     ///< end of the round (FederatedPolicy::run_seconds)
 };
 
 /// Saves or restores the records, under names that begin with `prefix`.

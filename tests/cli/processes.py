@@ -43,8 +43,13 @@ class Processes(CliTest):
             out, _ = self.trireme(*serve, "--resume", checkpoint, "--out", f"r{k}")
             whole, rest = (self.json(f"{kind}{k}", "run.json")["rows"][0] for kind in "wr")
             self.assertEqual((rest["status"], rest["curve"][0]["step"]), ("ok", int(written[0][5:]) + 1), policy)
+            last = rest["evaluations"][-1]
+            self.assertGreaterEqual(last["samples"], rest["curve"][-1]["samples"], "the result is that of all steps")
+            self.assertEqual((rest["test"]["step"], rest["test"]["loss"]), (last["step"], last["loss"]), policy)
             if "rounds" in policy:
-                self.assertEqual(len(rest["replicas"]["rounds"]), 6, "those before the checkpoint, and the rest")
+                seconds = [one["seconds"] for one in rest["replicas"]["rounds"]]
+                self.assertEqual(len(seconds), 6, "those before the checkpoint, and the rest")
+                self.assertEqual(seconds, sorted(seconds), "on one clock")
             self.trireme("train", "e.toml", "--plan", policy, "--set", "length=12 steps", *every[4:], "--resume", checkpoint,
                          "--out", f"t{k}")
         self.refused("serve", "e.toml", "--plan", "local-sgd", "--spawn", "2", *every, says=["local-sgd", "no parameter server"])
@@ -142,6 +147,8 @@ class Processes(CliTest):
         self.assertEqual(row["status"], "ok", row["reason"])
         # half of the clients with 64 samples each in each of three rounds; the last evaluation is the result
         self.assertEqual([e["samples"] for e in row["evaluations"]], [128, 256, 384])
+        self.assertEqual([e["seconds"] for e in row["evaluations"][:2]], [one["seconds"] for one in row["replicas"]["rounds"][:2]],
+                         "both count from the first step, not from the server's start")
         self.assertEqual(out.count(": test loss"), 3, out)
         self.assertEqual(len(self.evaluations("o")), 3)
 

@@ -112,6 +112,7 @@ RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const 
     samples_of_replica_.push_back(one.samples);
   }
   memory_.resize(size_t(plan.workers()));
+  client_began_.resize(size_t(plan.replicas));
   if (make_world.make) {
     world_ = make_world.make(*this);
     has_ranks_ = !world_->serves();
@@ -137,8 +138,9 @@ void RunAgreement::follow_rounds() {
     if (!take_due(samples)) return;
     // As for all snapshots: charged to no device, since they belong to the evaluator.
     const DeviceScope uncharged(kNoDevice);
-    evaluator_.add({samples, record.seconds - began_, copy_of(values)});
+    evaluator_.add({samples, record.seconds, copy_of(values)});
   };
+  federated->run_seconds = [this](double now) { return now - began_; };
 }
 
 void RunAgreement::begin_modelled_time() {

@@ -161,6 +161,7 @@ class RunAgreement {
   void keep_if_due(ReplicaGroup& group, int64_t step);
   void take(int replica, Request report);
   void end_for(int replica);
+  double begun_of_client(int replica) const;
   void add_part(TrainingState part);
   int64_t samples_of_all(Hub& hub, const ReplicaGroup& group);
   void hand_over(Hub& hub, ReplicaSnapshot snapshot);
@@ -194,6 +195,8 @@ class RunAgreement {
   int64_t evaluate_every_ = 0;    ///< samples of all replicas
   std::atomic<double> began_{0};  ///< time of replica 0's first step, on its hub's clock
   std::atomic<int> end_requested_by_{0};
+  std::vector<double>
+      client_began_;  ///< by the serving thread: first step of the client's present run, on the hubs' clock
 
   mutable Mutex mutex_;
   ConditionVariable changed_;

@@ -1,6 +1,7 @@
 // RunAgreement: checkpoints of replicas that agree, and the reports of replicas in other processes.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -91,22 +92,30 @@ void RunAgreement::take(int replica, Request report) {
   switch (kind_of(report)) {
     case ReplicaReportKind::began:
       if (began_ == 0) began_ = beginning_from(report) - begun_seconds_;
+      if (world_->serves()) client_began_[size_t(replica)] = beginning_from(report);
       return;
     case ReplicaReportKind::steps:
       for (TrainedStep step : steps_from(report)) {
         if (step.facts.step != next_step(replica) || step.facts.samples > experiment_.batch)
           fail_run({"a replica's report", fmt::format("step {} of {} samples", step.facts.step, step.facts.samples),
                     "is not its next step", ""});
-        if (world_->serves()) {  // its clients do not know of an earlier run
-          step.begin += begun_seconds_;
-          step.end += begun_seconds_;
+        if (world_->serves()) {
+          step.begin += begun_of_client(replica);
+          step.end += begun_of_client(replica);
         }
         note(replica, step, /*decides=*/!world_->serves());
         if (world_->serves()) keep_central_if_due(step.end);  // otherwise this process has a replica, which does it
       }
       if (world_->serves()) write_server_state(/*is_last=*/false);
       return;
-    case ReplicaReportKind::snapshot: return evaluator_.add(snapshot_from(std::move(report), snapshot_shape()));
+    case ReplicaReportKind::snapshot: {
+      ReplicaSnapshot snapshot = snapshot_from(std::move(report), snapshot_shape());
+      if (world_->serves() && update_->server()) {  // the run's result, after all reports of steps
+        snapshot.samples = samples();
+        snapshot.seconds += begun_of_client(replica);
+      }
+      return evaluator_.add(std::move(snapshot));
+    }
     case ReplicaReportKind::memory:
       for (const ReportedMemory& memory : memory_from(report, int(memory_.size())))
         memory_[size_t(memory.device)] = memory.use;
@@ -116,6 +125,12 @@ void RunAgreement::take(int replica, Request report) {
       if (!world_->serves()) end_for(replica);
       return;
   }
+}
+
+/// Returns the seconds of the run at which the client's present run began. A client does not know what was before: an
+/// earlier run of the server, or others' steps while it was not there.
+double RunAgreement::begun_of_client(int replica) const {
+  return std::max(begun_seconds_, client_began_[size_t(replica)] - began_);
 }
 
 /// The replica's process has received a signal to end. The first of several is kept.
