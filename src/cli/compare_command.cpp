@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -41,15 +42,19 @@
 namespace trireme {
 namespace {
 
-/// The command line of the process that trains a job for the `number`-th time, or that launches those that do.
-std::vector<std::string> row_arguments(const CompareOptions& options, const RunFolder& folder, const Job& job,
-                                       int number) {
-  const std::string name = number == 1 ? job.folder : fmt::format("{}-run-{}", job.folder, number);
+/// The run folder of a job that is trained for the `number`-th time.
+std::filesystem::path row_folder(const RunFolder& folder, const Job& job, int number) {
+  return folder.path() / (number == 1 ? job.folder : fmt::format("{}-run-{}", job.folder, number));
+}
+
+/// The command line of the process that trains a job into `folder`, or that launches those that do.
+std::vector<std::string> row_arguments(const CompareOptions& options, const std::filesystem::path& folder,
+                                       const Job& job) {
   std::vector<std::string> list = options.launched.words(job.processes);
   const bool is_launched = !list.empty();
   list.emplace_back("train");
   list = options.experiment.words_after(std::move(list));
-  list.insert(list.end(), {"--messages", "--out", (folder.path() / name).string()});
+  list.insert(list.end(), {"--messages", "--out", folder.string()});
   list.insert(list.end(), {"--plan", job.plan_file.empty() ? job.strategy : job.plan_file.string()});
   if (job.plan_file.empty() && !is_launched) list.insert(list.end(), {"--devices", std::to_string(job.devices)});
   return list;
@@ -251,8 +256,9 @@ void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, con
   const auto run = [&](const Job& job, int number) {
     const std::string label =
         options.repeats == 1 ? job.label : fmt::format("{}, run {} of {}", job.label, number, options.repeats);
-    RunResult row = run_row_process(row_arguments(options, folder, job, number), label, job, experiment.time_limit,
-                                    progress, forks);
+    const std::filesystem::path own = row_folder(folder, job, number);
+    RunResult row =
+        run_row_process(row_arguments(options, own, job), own, label, job, experiment.time_limit, progress, forks);
     if (!job.plan_file.empty()) name_row(job, row);
     progress.end(label, row);
     return row;

@@ -1,8 +1,11 @@
 #include "cli/row_process.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <cstring>
+#include <exception>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -58,10 +61,21 @@ void describe(const ChildEnd& end, double time_limit, RunResult& row) {
   }
 }
 
+/// Rank 0 reports its row before the launcher knows how the other ranks ended.
+void complete_reason(const std::filesystem::path& folder, std::string& reason) {
+  try {
+    const std::string written = read_json_file(folder / "run.json").at("rows").at(0).at("reason");
+    if (written.ends_with(reason)) reason = written;
+  } catch (const std::exception& error) {
+    spdlog::debug("{}: {}", folder.string(), error.what());  // the row has what rank 0 knew
+  }
+}
+
 }  // namespace
 
-RunResult run_row_process(const std::vector<std::string>& arguments, const std::string& label, const Job& job,
-                          double time_limit, Progress& progress, ForkServer& forks) {
+RunResult run_row_process(const std::vector<std::string>& arguments, const std::filesystem::path& folder,
+                          const std::string& label, const Job& job, double time_limit, Progress& progress,
+                          ForkServer& forks) {
   progress.begin(label, 0);
   std::optional<RunResult> reported;
   std::vector<CurvePoint> seen;
@@ -80,7 +94,10 @@ RunResult run_row_process(const std::vector<std::string>& arguments, const std::
         }
       },
       &forks, [&](std::string_view warning) { progress.say(fmt::format("{}: {}", label, warning)); });
-  if (reported) return *reported;
+  if (reported) {
+    if (reported->status == RunStatus::failed) complete_reason(folder, reported->reason);
+    return *reported;
+  }
   RunResult row = row_without_run(job, RunStatus::failed, "");
   describe(end, time_limit, row);
   row.curve = seen;  // the points that it reported: at most ten per second

@@ -1,6 +1,7 @@
 // A row of a comparison, trained in a process of its own.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,11 @@ class Progress;
 std::string reason_of(const ChildEnd& end);
 
 /// Runs this program with `arguments`, those of `trireme train`, or of a launch of it, with --messages, and shows the
-/// steps under `label`; the caller ends that line of `progress`. Returns the row that the process reported. A process
-/// that ends without one, or that is killed a while after `time_limit` seconds (0: never), gives a row with the reason.
-RunResult run_row_process(const std::vector<std::string>& arguments, const std::string& label, const Job& job,
-                          double time_limit, Progress& progress, ForkServer& forks);
+/// steps under `label`; the caller ends that line of `progress`. Returns the row that the process reported, with the
+/// reason of `folder`, its run folder: a launcher adds there which rank was the cause. A process that ends without a
+/// row, or that is killed a while after `time_limit` seconds (0: never), gives a row with the reason.
+RunResult run_row_process(const std::vector<std::string>& arguments, const std::filesystem::path& folder,
+                          const std::string& label, const Job& job, double time_limit, Progress& progress,
+                          ForkServer& forks);
 
 }  // namespace trireme

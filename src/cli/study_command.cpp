@@ -269,8 +269,8 @@ class StudyTrainer {
     words.insert(words.end(), {"--out", training.folder.string()});
     const double began = steady_seconds();
     const std::string label = fmt::format("{}/{} {}{}", trained_ + 1, to_train_, training.job.label, time_left());
-    RunResult row =
-        with_main_metric(run_row_process(words, label, training.job, time_limit, progress_, forks_), training.metric);
+    RunResult row = with_main_metric(
+        run_row_process(words, training.folder, label, training.job, time_limit, progress_, forks_), training.metric);
     progress_.end(label, row);
     ++trained_;
     spent_ += steady_seconds() - began;

@@ -4,7 +4,7 @@ import signal
 import socket
 
 from launch import LONG, LaunchTest
-from support import BUSY, alive, children_of, wait_until
+from support import BUSY, alive, children_of, text_of, wait_until
 
 
 TWO_HOSTS = ["--hosts", "localhost:1,127.0.0.2:1"]
@@ -53,7 +53,9 @@ class LaunchCompare(LaunchTest):
         self.assertEqual(process.wait(60 * BUSY), 1, process.said())
         failed, single = self.json("c.json")["rows"]
         self.assertEqual(failed["status"], "failed")
-        self.assertRegex(failed["reason"], "rank 1|ended by signal 9")
+        self.assertRegex(failed["reason"], r"^rank 1 was ended by signal 9 \(Killed\).*rank 1 is gone")
+        self.assertEqual(failed["reason"], self.json("c", "data-x2", "run.json")["rows"][0]["reason"])
+        self.assertIn("rank 1 was ended by signal 9", text_of(self.path("c", "report.html")))
         self.assertIn(single["status"], ("ok", "timed out"))
         wait_until(lambda: not any(alive(pid) for pid in below), 5)
 
