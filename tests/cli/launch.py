@@ -232,6 +232,14 @@ class Launch(LaunchTest):
         self.assertIn("rank 0: caf\ufffd", said[0])
         self.assertFalse(os.path.exists(self.path("runs")))
 
+    def test_two_processes_with_one_rank_end_all(self):
+        port = str(free_port())
+        ranks = [self.rank({"RANK": rank, "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}) for rank in "011"]
+        said = [rank.communicate(timeout=60)[1] for rank in ranks]  # not the 300 s for which a rank waits for others
+        self.assertEqual([rank.returncode for rank in ranks], [1, 1, 1], said)
+        self.assertIn("two processes have rank 1", said[0])
+        self.assertEqual(sum("another process has the same rank" in text for text in said[1:]), 1, said)
+
     def test_a_killed_rank_ends_all(self):
         process = self.launch("-n", "3", "train", "e.toml", "--out", "o", *LONG)
         ranks = self.training(process)

@@ -10,6 +10,8 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <future>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -27,6 +29,8 @@ namespace {
 using test_support::RendezvousFile;
 using test_support::run_gloo_ranks;
 using test_support::start_all_reduce;
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::HasSubstr;
 
 class Gloo : public ::testing::Test {
@@ -105,6 +109,27 @@ TEST_F(Gloo, ARankThatIsThereTwiceAndAnotherNumberOfRanksAreNamed) {
   EXPECT_THAT(come(1, 4),
               HasSubstr("rank 1 of 4, rendezvous at " + rendezvous.path() + ": another process has the same rank"));
   EXPECT_THAT(come(2, 3), HasSubstr("rank 1 was started as one of 4 ranks"));
+}
+
+/// The rank that is missing does not come: its process has another's rank.
+TEST_F(Gloo, RanksThatWaitEndWhenTwoProcessesHaveOneRank) {
+  const RendezvousFile rendezvous;
+  const auto come = [&](int rank) {
+    return message_of(Blame::run, [&] {
+      gloo_communicator({.rank = rank, .size = 3, .store_file = rendezvous.path(), .rendezvous_seconds = 60});
+    });
+  };
+  const auto began = std::chrono::steady_clock::now();
+  std::vector<std::future<std::string>> ends;
+  ends.reserve(3);
+  for (const int rank : {0, 1, 1}) ends.push_back(std::async(std::launch::async, come, rank));
+  std::vector<std::string> said;
+  said.reserve(ends.size());
+  for (auto& end : ends) said.push_back(end.get());
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
+  EXPECT_THAT(said[0], HasSubstr("two processes have rank 1"));
+  EXPECT_THAT(said, Contains(HasSubstr("another process has the same rank")));
+  EXPECT_THAT(said, Contains(AllOf(HasSubstr("rank 1 of 3"), HasSubstr("two processes have rank 1"))));
 }
 
 TEST_F(Gloo, AnInterfaceThatIsNotThereIsNamed) {

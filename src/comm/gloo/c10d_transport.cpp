@@ -28,6 +28,9 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLookInterval{20};
 constexpr milliseconds kKeyInterval{5};
+constexpr milliseconds kForOthers{500};  // before rank 0, which may keep the keys, ends: to read the cause there
+constexpr const char* kTwice = "trireme/twice";  // key of a rank that two processes have
+constexpr const char* kOwnRank = "give each process a rank of its own";
 
 milliseconds rendezvous_time(const WorldOptions& options) {
   return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(options.rendezvous_seconds * 1000)));
@@ -165,17 +168,34 @@ c10::intrusive_ptr<c10d::Store> open_store(const WorldOptions& options) {
 
 std::string arrival_key(int rank) { return fmt::format("trireme/here/{}", rank); }
 
+/// Says that this rank has come. If another process has come with the same rank, tells the waiting ranks and fails.
+void arrive(c10d::Store& store, const WorldOptions& options, const std::string& where) {
+  if (store.add(arrival_key(options.rank) + "/times", 1) > 1) {
+    const std::string rank = std::to_string(options.rank);
+    store.set(kTwice, std::vector<uint8_t>(rank.begin(), rank.end()));
+    fail_run({.where = where, .what = "another process has the same rank", .why = "", .next = kOwnRank});
+  }
+  const std::string size = std::to_string(options.size);
+  store.set(arrival_key(options.rank), std::vector<uint8_t>(size.begin(), size.end()));
+}
+
+/// Fails if a process has come with another's rank: a rank that is missing then would not come.
+void check_ranks_differ(c10d::Store& store, const WorldOptions& options, const std::string& where) {
+  if (!store.check({kTwice})) return;
+  const std::vector<uint8_t> rank = store.get(kTwice);
+  if (options.rank == 0) std::this_thread::sleep_for(kForOthers);
+  fail_run({.where = where,
+            .what = fmt::format("two processes have rank {}", std::string(rank.begin(), rank.end())),
+            .why = "",
+            .next = kOwnRank});
+}
+
 /// Waits until all ranks are there and names the missing ones. c10d's own wait would only report a timeout.
 void wait_for_all(c10d::Store& store, const WorldOptions& options) {
   const std::string where =
       fmt::format("rank {} of {}, rendezvous at {}", options.rank, options.size, place_of(options));
-  if (store.add(arrival_key(options.rank) + "/times", 1) > 1)
-    fail_run({.where = where,
-              .what = "another process has the same rank",
-              .why = "",
-              .next = "give each process a rank of its own"});
+  arrive(store, options, where);
   const std::string size = std::to_string(options.size);
-  store.set(arrival_key(options.rank), std::vector<uint8_t>(size.begin(), size.end()));
   const Clock::time_point began = Clock::now();
   bool has_reported = false;
   std::vector<int> missing;
@@ -193,6 +213,7 @@ void wait_for_all(c10d::Store& store, const WorldOptions& options) {
   while (true) {
     std::erase_if(missing, has_come);
     if (missing.empty()) return;
+    check_ranks_differ(store, options, where);
     const auto waited = Clock::now() - began;
     if (waited > rendezvous_time(options)) {
       fail_run({.where = where,
