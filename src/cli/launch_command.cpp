@@ -280,7 +280,14 @@ void check_options(const LaunchOptions& options, int processes) {
   check_number(options, processes);
 }
 
-/// Refuses flags that no other launcher supports.
+/// True if the experiment is elastic. A file that is on the job's machines only is not read.
+bool is_elastic(const ExperimentOptions& options) {
+  if (std::filesystem::exists(options.experiment)) return options.read().elastic;
+  return std::find(options.set.begin(), options.set.end(), "elastic=true") != options.set.end();
+}
+
+/// Refuses flags and experiments that no other launcher supports. Errors (user): also those of an experiment with
+/// phases, whose job could not run.
 void check_printed(const LaunchOptions& options) {
   const auto refuse = [&](const char* flag, const char* why, const char* next) {
     fail_user({flag, fmt::format("--print {}", options.print), why, next});
@@ -291,6 +298,10 @@ void check_printed(const LaunchOptions& options) {
   if (!options.token_file.empty())
     refuse("--token-file", "a script's ranks get their token from the environment",
            "set TRIREME_TOKEN where the job is started");
+  if (options.ssh != LaunchOptions().ssh) refuse("--ssh", "the script starts nothing through ssh", "leave it out");
+  if (is_elastic(options.train.experiment))
+    refuse("elastic", "other launchers end all processes when one is lost",
+           "leave elastic out; trireme launch train --resume resumes the run");
 }
 
 }  // namespace
@@ -412,9 +423,8 @@ int run_launch(const LaunchOptions& options) {
     fail_user({"--interface", options.interface, backend.interface_why, backend.interface_next + options.interface});
   if (!options.print.empty()) {
     check_printed(options);
-    // Refuses an experiment with phases, whose job could not run. The file may be on the job's machines only.
-    if (std::filesystem::exists(options.train.experiment.experiment)) options.train.experiment.read();
-    std::cout << launch_script(options.print, {hosts, options.interface, options.port, &backend, options.words});
+    std::cout << launch_script(options.print,
+                               {hosts, options.interface, options.port, &backend, options.words, options.bind});
     return 0;
   }
   if (backend.finds_ranks)

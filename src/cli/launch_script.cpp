@@ -64,7 +64,12 @@ std::string interface_line(const ScriptRequest& request) {
                                    : fmt::format("export {}={}\n", kInterfaceVariable, shell_quoted(request.interface));
 }
 
-/// If ranks may be on several machines, the rendezvous is protected by a token, which is made when the job begins.
+/// For launchers that pass their environment on.
+std::string port_line(const ScriptRequest& request) {
+  return request.port == 0 ? "" : fmt::format("export MASTER_PORT={}\n", request.port);
+}
+
+/// A token, which is made when the job begins, protects the rendezvous: from other users of one machine too.
 std::string token_lines(const ScriptRequest& request) {
   if (request.backend->finds_ranks) return "";
   return fmt::format("export {0}=${{{0}:-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')}}\n", kTokenVariable);
@@ -90,12 +95,14 @@ std::string slurm(const ScriptRequest& request) {
   text += "# cores of each process\n#SBATCH --cpus-per-task=1\n";
   if (asks_for_gpus(request)) text += "#SBATCH --gpus-per-task=1\n";
   // Without PMIx each process would believe that it is the only one of its MPI job. A frozen rank ends with the others.
-  return text + interface_line(request) + token_lines(request) + "srun --kill-on-bad-exit=1 " +
-         (request.backend->finds_ranks ? "--mpi=pmix " : "") + program_line(request) + "\n";
+  return text + interface_line(request) + port_line(request) + token_lines(request) + "srun --kill-on-bad-exit=1 " +
+         (request.bind ? "" : "--cpu-bind=none ") + (request.backend->finds_ranks ? "--mpi=pmix " : "") +
+         program_line(request) + "\n";
 }
 
+/// On one machine mpirun's processes have its environment; -x is Open MPI's alone.
 std::string mpi(const ScriptRequest& request) {
-  std::string line = fmt::format("mpirun -n {}", processes_of(request.hosts));
+  std::string line = fmt::format("mpirun -n {}{}", processes_of(request.hosts), request.bind ? "" : " --bind-to none");
   if (!is_alone(request)) {
     std::vector<std::string> hosts;
     for (const LaunchHost& host : request.hosts) hosts.push_back(fmt::format("{}:{}", host.name, host.processes));
@@ -104,8 +111,8 @@ std::string mpi(const ScriptRequest& request) {
     if (!request.backend->finds_ranks) line += fmt::format(" -x {}", kTokenVariable);
   }
   if (!request.interface.empty()) line += fmt::format(" -x {}", kInterfaceVariable);
-  return "#!/bin/sh\n" + interface_line(request) + (is_alone(request) ? "" : token_lines(request)) + line + " " +
-         program_line(request) + "\n";
+  return "#!/bin/sh\n" + interface_line(request) + (is_alone(request) ? port_line(request) : "") +
+         token_lines(request) + line + " " + program_line(request) + "\n";
 }
 
 void refuse_mpi(const ScriptRequest& request, const std::string& kind) {
@@ -118,6 +125,8 @@ void refuse_mpi(const ScriptRequest& request, const std::string& kind) {
 /// Flags have underscores, because every version of torchrun accepts those.
 std::string torchrun(const ScriptRequest& request) {
   const int each = processes_per_host(request, "torchrun");
+  if (is_alone(request) && request.port != 0)
+    fail_user({"--port", std::to_string(request.port), "torchrun --standalone chooses a free port", "leave it out"});
   std::string text = "#!/bin/sh\n", line;
   if (is_alone(request)) {
     line = fmt::format("torchrun --standalone --no_python --nproc_per_node={}", each);
@@ -200,6 +209,10 @@ const std::vector<std::string>& script_kinds() {
 }
 
 std::string launch_script(const std::string& kind, const ScriptRequest& wanted) {
+  if (wanted.backend->finds_ranks && wanted.port != 0)
+    fail_user({"--port", std::to_string(wanted.port),
+               fmt::format("backend {} needs no rendezvous: MPI finds the ranks", wanted.backend->name),
+               "leave it out"});
   const ScriptRequest request = with_plain_hosts(wanted);
   if (kind == "slurm") return slurm(request);
   if (kind == kMpiScript) return mpi(request);
