@@ -5,6 +5,8 @@
 #include <exception>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include "base/memory.h"
@@ -146,6 +148,9 @@ class Joining {
 }  // namespace
 
 int run_join(const ClientOptions& options) {
+  if (const std::optional<uint64_t>& seed = options.experiment.seed)
+    fail_user(
+        {"--seed", std::to_string(*seed), "all clients train with the server's seed", "give it to trireme serve"});
   interrupted_by_user();
   install_memory_accounting();
   Joining joining(options);

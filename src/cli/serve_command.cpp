@@ -82,7 +82,9 @@ int run_serve(const ServeOptions& given) {
             .on_event = [](const std::string& line) { spdlog::info("{}", line); },
             .on_report = [&run](int client, Request report) { run.take_report(client, std::move(report)); }});
     spdlog::info("listening on {} for {} clients", world->endpoint(), options.clients);
-    local.start(options.spawn, options.experiment.words_after({"join", world->endpoint()}));
+    ExperimentOptions of_clients = options.experiment;
+    of_clients.seed.reset();  // they get it when they join
+    local.start(options.spawn, of_clients.words_after({"join", world->endpoint()}));
     return world;
   };
   TrainOptions train;

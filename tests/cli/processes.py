@@ -87,8 +87,9 @@ class Processes(CliTest):
 
     def test_processes_train_what_threads_do(self):
         for k, plan in enumerate((LOCAL, "diloco,every_steps=3", "fedavg,rounds=2")):
-            self.trireme("train", "e.toml", "--plan", plan, "--devices", "2", "--out", f"t{k}", "--json", f"t{k}.json")
-            self.trireme("serve", "e.toml", "--plan", plan, "--spawn", "2", "--out", f"p{k}", "--json", f"p{k}.json")
+            seed = ["--seed", "9"] if k == 0 else []  # clients get it from the server
+            self.trireme("train", "e.toml", "--plan", plan, "--devices", "2", "--out", f"t{k}", "--json", f"t{k}.json", *seed)
+            self.trireme("serve", "e.toml", "--plan", plan, "--spawn", "2", "--out", f"p{k}", "--json", f"p{k}.json", *seed)
             self.assertEqual(self.weights(f"t{k}"), self.weights(f"p{k}"), plan)
             threads, processes = self.json(f"t{k}.json")["rows"][0], self.json(f"p{k}.json")["rows"][0]
             self.assertEqual(processes["status"], "ok", processes["reason"])
@@ -243,4 +244,5 @@ class Processes(CliTest):
             (["serve", "e.toml", "--plan", LOCAL, "--clients", "2", "--set", "update.virtual.step_seconds=1 s"], ["update.virtual"]),
             (["join", "tcp://10.1.2.3:5555", "e.toml"], ["token"]),
             (["join", "tcp://127.0.0.1:*", "e.toml"], ["port"]),
+            (["join", "tcp://127.0.0.1:5555", "e.toml", "--seed", "9"], ["--seed", "9", "the server's seed"]),
         ])
