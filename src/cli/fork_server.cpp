@@ -24,7 +24,7 @@ namespace {
 constexpr size_t kLongestCommand = 1 << 17;
 constexpr int kNotPrepared = 125;
 /// A terminal sends these signals to all processes of its group; the server ignores them.
-constexpr std::array kForCommands{SIGINT, SIGTERM};
+constexpr std::array kForCommands{SIGINT, SIGTERM, SIGHUP};
 
 using OutAndErr = std::array<int, 2>;
 
@@ -93,14 +93,15 @@ void end_with(pid_t parent) {
 
 }  // namespace
 
-void serve_forks(int socket, const RunProgram& run) {
+void serve_forks(int socket, const RunProgram& run, bool hangs_up) {
   const pid_t self = ::getpid();
   ForkCommand command;
   while (receive(socket, command)) {
     const pid_t child = ::fork();
     if (child == 0) {
       end_with(self);
-      for (const int number : kForCommands) ::signal(number, SIG_DFL);
+      for (const int number : kForCommands)
+        if (number != SIGHUP || hangs_up) ::signal(number, SIG_DFL);
       ::close(socket);
       run_command(command, run);
     }
@@ -116,13 +117,14 @@ void serve_forks(int socket, const RunProgram& run) {
 ForkServer::ForkServer(const RunProgram& run) {
   std::array<int, 2> ends{};
   if (!has_one_thread() || ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return;
+  const bool hangs_up = !ignores_hangup();
   const pid_t parent = ::getpid();
   server_ = ::fork();
   if (server_ == 0) {
     end_with(parent);
     for (const int number : kForCommands) ::signal(number, SIG_IGN);
     ::close(ends[0]);
-    serve_forks(ends[1], run);
+    serve_forks(ends[1], run, hangs_up);
     std::_Exit(0);
   }
   ::close(ends[1]);

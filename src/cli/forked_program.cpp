@@ -64,4 +64,9 @@ void run_and_exit(std::vector<std::string> words, const RunProgram& run) noexcep
   std::exit(run(int(words.size()), argv.data()));
 }
 
+bool ignores_hangup() {
+  struct sigaction action {};
+  return ::sigaction(SIGHUP, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace trireme

@@ -29,4 +29,7 @@ void become_new_process(const std::vector<std::string>& environment);
 /// An exception of it ends the process, because the stack below belongs to the parent.
 [[noreturn]] void run_and_exit(std::vector<std::string> words, const RunProgram& run) noexcept;
 
+/// True if SIGHUP is ignored, as nohup makes it: then it stays so, and a closed terminal ends nothing.
+bool ignores_hangup();
+
 }  // namespace trireme

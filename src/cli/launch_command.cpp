@@ -19,6 +19,7 @@
 #include "cli/elastic_launch.h"
 #include "cli/exit_codes.h"
 #include "cli/experiment_header.h"
+#include "cli/forked_program.h"
 #include "cli/launch_hosts.h"
 #include "cli/launch_place.h"
 #include "cli/launch_script.h"
@@ -48,12 +49,13 @@ constexpr int64_t kMostRestarts = 1'000'000;
 
 std::atomic<bool> launch_interrupted{false};
 
-/// Returns a flag that becomes true when the user presses Ctrl-C or sends SIGTERM. A process whose end is requested
-/// ends within seconds (interrupted_by_user); the launcher waits for it.
+/// Returns a flag that becomes true when the user presses Ctrl-C, sends SIGTERM or closes the terminal. A process whose
+/// end is requested ends within seconds (interrupted_by_user); the launcher waits for it.
 const std::atomic<bool>& interrupted_launch() {
   struct sigaction action {};
   action.sa_handler = [](int) { launch_interrupted = true; };
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+    if (signal != SIGHUP || !ignores_hangup()) ::sigaction(signal, &action, nullptr);
   return launch_interrupted;
 }
 

@@ -12,6 +12,7 @@
 #include "base/text_parts.h"
 #include "base/units.h"
 #include "cli/foreign_flags.h"
+#include "cli/forked_program.h"
 #include "experiment/read_experiment.h"
 #include "plan/strategy.h"
 #include "trireme/error.h"
@@ -28,8 +29,10 @@ static_assert(std::atomic<unsigned>::is_always_lock_free, "read by a signal hand
 std::atomic<int> other_signal{0}, came{0};
 static_assert(std::atomic<int>::is_always_lock_free, "used by a signal handler");
 
+/// When a connection is closed, the shell and the system send SIGHUP, one after the other.
 void on_signal(int signal) {
-  if (interrupted) ::_exit(1);  // second interrupt
+  if (interrupted && signal == SIGHUP) return;
+  if (interrupted && came != SIGHUP) ::_exit(1);  // second interrupt
   came = signal;
   interrupted = true;
   ::alarm(last_seconds);
@@ -146,6 +149,7 @@ const std::atomic<bool>& interrupted_by_user() {
     action.sa_handler = on_signal;
     sigaction(SIGINT, &action, nullptr);
     sigaction(SIGTERM, &action, nullptr);
+    if (!ignores_hangup()) sigaction(SIGHUP, &action, nullptr);
     action.sa_handler = on_alarm;
     sigaction(SIGALRM, &action, nullptr);
     return true;

@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "base/text_parts.h"
 #include "cli/exit_codes.h"
+#include "cli/forked_program.h"
 #include "cli/left_behind.h"
 #include "cli/process_plan.h"
 #include "cli/rank_group.h"
@@ -414,10 +415,11 @@ int run_train_process(TrainOptions options, const ProcessPlace& place,
   }
   options.processes = place.size;
   options.elastic = elastic_group.has_value();
-  // A rank of an elastic run that gets SIGTERM (for example on a drained node) counts as lost, and the others continue.
-  // The launcher itself ends ranks with SIGINT.
+  // A rank of an elastic run that gets SIGTERM (for example on a drained node) or SIGHUP counts as lost, and the others
+  // continue. The launcher itself ends ranks with SIGINT.
   if (elastic_group) {
     std::signal(SIGTERM, SIG_DFL);
+    if (!ignores_hangup()) std::signal(SIGHUP, SIG_DFL);
     end_by_signal(kMakeRoomSignal);
   }
   const OwnRecorder own = own_recorder();

@@ -119,6 +119,32 @@ class Endings(CliTest):
             wait_until(lambda: not alive(row), 2)
             self.assertEqual([r["status"] for r in self.json(out, "run.json")["rows"]] or ["lost"], ["interrupted"], number)
 
+    def test_a_closed_connection_leaves_a_checkpoint(self):
+        """The shell and the system send SIGHUP, one after the other; nohup keeps the run from it."""
+        checkpoints = ["--set", "checkpoint.every=100000 steps"]
+        for k, words in enumerate((("train", "e.toml"), ("launch", "-n", "2", "train", "e.toml"))):
+            process = self.launch(*words, *ENDLESS, *checkpoints, "--out", f"o{k}")
+            wait_until(lambda k=k: self.training(f"o{k}"))
+            process.send_signal(signal.SIGHUP)
+            time.sleep(0.01)
+            process.send_signal(signal.SIGHUP)
+            self.assertEqual(process.wait(20 * BUSY), 1, words)
+            row = self.json(f"o{k}", "run.json")["rows"][0]
+            self.assertEqual((row["status"], row["reason"]), ("interrupted", "stopped by the user"), words)
+            self.assertEqual(os.listdir(self.path(f"o{k}", "checkpoints")), [f"step-{row['curve'][-1]['step']:08}"], words)
+            kept = subprocess.Popen(["nohup", support.PROGRAM, *self.words((*words, *ENDLESS, "--out", f"n{k}"), data=True)],
+                                    cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.DEVNULL)
+            self.addCleanup(stop, kept)
+            wait_until(lambda k=k: self.training(f"n{k}"))
+            kept.send_signal(signal.SIGHUP)
+            before = os.path.getsize(self.path(f"n{k}", "metrics.jsonl"))
+            wait_until(lambda k=k, before=before: os.path.getsize(self.path(f"n{k}", "metrics.jsonl")) > before)
+            time.sleep(1)
+            self.assertIsNone(kept.poll(), words)
+            kept.send_signal(signal.SIGINT)
+            self.assertEqual(kept.wait(10 * BUSY), 1, words)
+
     def test_interrupted_while_starting(self):
         # at any point (reading data, profiling, starting a child) it ends, and its files can be read
         for verb, wait in (("train", 0.7), ("compare", 0.9)):
