@@ -1,5 +1,6 @@
 #include "cli/elastic_group.h"
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -68,6 +69,16 @@ std::vector<ElasticGroupRecord> read_records(const fs::path& run_folder) {
     records.push_back(j.get<ElasticGroupRecord>());
   }
   return records;
+}
+
+void set_devices(const std::vector<ElasticGroupRecord>& records, RunResult& row) {
+  if (records.empty()) return;
+  row.devices = records.back().processes;
+  row.group_devices.clear();
+  if (std::all_of(records.begin(), records.end(), [&](const auto& one) { return one.processes == row.devices; }))
+    return;
+  row.group_devices.reserve(records.size());
+  for (const ElasticGroupRecord& record : records) row.group_devices.push_back(record.processes);
 }
 
 }  // namespace trireme

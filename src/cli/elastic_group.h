@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/rendezvous/process_place.h"
+#include "metrics/result.h"
 
 namespace trireme {
 
@@ -52,5 +53,7 @@ void append_record(const ElasticGroup& group, int processes, const std::string& 
 void complete_records(const ElasticGroup& group, int processes, int64_t step);
 /// Returns the records in order; none if the folder has no such file.
 std::vector<ElasticGroupRecord> read_records(const std::filesystem::path& run_folder);
+/// Sets the row's devices to those of the groups. No records: leaves them.
+void set_devices(const std::vector<ElasticGroupRecord>& records, RunResult& row);
 
 }  // namespace trireme

@@ -13,6 +13,7 @@
 
 #include "base/json_file.h"
 #include "cli/commands.h"
+#include "cli/elastic_group.h"
 #include "cli/launch_hosts.h"
 #include "cli/left_behind.h"
 #include "cli/phase_results.h"
@@ -42,6 +43,7 @@ static bool add_row_from_records(const fs::path& folder, ExperimentResult& resul
   if (!result.rows.empty()) return false;
   std::optional<RunResult> row = row_from_records(folder);
   if (!row) return false;
+  set_devices(read_records(folder), *row);
   if (const auto newest = newest_complete(folder)) row->checkpoints = CheckpointReport{.newest_step = newest->step};
   result.rows.push_back(std::move(*row));
   return true;

@@ -249,8 +249,8 @@ void add_earlier_groups(const std::filesystem::path& folder, const EarlierRun& e
     row.changes.push_back(
         {.step = to.step, .from = from.plan, .to = to.plan, .reason = to.reason, .seconds = to.seconds});
     if (from.plan != to.plan) plans += " -> " + to.plan;
-    row.devices = std::max(row.devices, from.processes);
   }
+  set_devices(records, row);
   row.plan = plans;
 }
 
@@ -437,7 +437,7 @@ int run_train_process(TrainOptions options, const ProcessPlace& place,
     std::optional<Resumption> resumption;
     const auto read = [&] { return read_for_processes(member, resumption); };
     auto subject = agree(*member.process, member.options.plan, member.options.experiment, read);
-    if (!subject) return kUserError;
+    if (!subject) return member.goes_on() ? kRunFailed : kUserError;  // fewer processes would have the same input
     if (RunSpec& experiment = subject->experiment; experiment.device != c10::DeviceType::CPU) {
       member.process->count_gpus(gpu_ids(experiment));
       experiment.gpus = member.process->gpus();

@@ -122,7 +122,9 @@ struct RunResult {
   std::string reason;                 ///< why the status is not ok; one line
   std::string ended_early;            ///< why an ok run ended before its length; empty: it did not
   std::vector<std::string> warnings;  ///< "4 workers share 2 cores: times mean nothing, curves do"
-  int devices = 1;
+  int devices = 1;  ///< of an elastic run: those of its last group, to which its times and its memory belong
+  /// Of an elastic run whose groups differ in size: the devices of each group, in order. Otherwise empty.
+  std::vector<int> group_devices = {};
   std::string backend = kLocalBackend.name;  ///< of the workers (trireme/backend.h)
   bool oversubscribed = false;               ///< more workers than cores: the row's times mean nothing
   /// Of a row that was run several times: over the steps of all runs.

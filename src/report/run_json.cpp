@@ -122,7 +122,8 @@ void each_field(auto& fields, Is<RunResult> auto& row) {
   fields("strategy", row.strategy);
   fields.maybe("name", row.name, "plan", row.plan, "blocks", row.blocks);
   fields("status", row.status, "devices", row.devices);
-  fields.maybe("ended_early", row.ended_early, "backend", row.backend, "oversubscribed", row.oversubscribed);
+  fields.maybe("ended_early", row.ended_early, "group_devices", row.group_devices, "backend", row.backend,
+               "oversubscribed", row.oversubscribed);
   fields("step_seconds", row.step_seconds, "epoch_seconds", row.epoch_seconds, "samples_per_second",
          row.samples_per_second, "scaling_efficiency", row.scaling_efficiency, "busy_share", row.busy_share,
          "loading_share", row.loading_share);

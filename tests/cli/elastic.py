@@ -1,8 +1,9 @@
 """Elastic runs: ranks are killed, the others continue or are joined by new ones, and the curve is that of the undisturbed run."""
+import json
 import os
 import signal
 
-from launch import LaunchTest
+from launch import Launch, LaunchTest, free_port
 from support import BUSY, children_of, json_lines, rank_of, wait_until
 
 RUN = ["--set", "elastic=true", "--set", "length=400 steps", "--set", "evaluate_every=50 steps", "--set", "checkpoint.every=20 steps"]
@@ -10,6 +11,8 @@ EXACT = ["--set", "precision=fp64"]
 
 
 class Elastic(LaunchTest):
+    rank = Launch.rank
+
     def row(self, *names):
         row = self.json(*names, "run.json")["rows"][0]
         self.assertEqual(row["status"], "ok", row["reason"])
@@ -75,7 +78,7 @@ class Elastic(LaunchTest):
         self.ends_well(process)
         row = self.expect_whole_curve(0)
         self.assertEqual([change["from"] for change in row["changes"]], ["data 3", "data 3"])
-        self.assertEqual(row["plan"], "data 3")
+        self.assertEqual((row["plan"], row["devices"], row["group_devices"]), ("data 3", 3, []))
         for change, rank, least in zip(row["changes"], (2, 0), (60, 160), strict=True):
             self.assertIn(f"rank {rank} was ended by signal 9", change["reason"])
             self.assertGreaterEqual(change["step"], least)
@@ -114,6 +117,10 @@ class Elastic(LaunchTest):
         row = self.expect_whole_curve(1e-9)
         self.assertEqual([change["to"] for change in row["changes"]], ["data 2", "one device"])
         self.assertEqual(row["plan"], "data 3 -> data 2 -> one device")
+        self.assertEqual((row["devices"], row["group_devices"]), (1, [3, 2, 1]))
+        self.assertEqual(len(row["memory_bytes"]), 1)
+        out, _ = self.trireme("report", "o", data=False)
+        self.assertIn("1 (1 to 3)", " ".join(out.split()))
         self.assertIn("one process continues", process.said())
 
     def test_frozen_ranks(self):
@@ -263,6 +270,17 @@ class Elastic(LaunchTest):
         self.gone(ranks.values(), 1)
         for words in ("rank 1 was ended by signal 9", "1 process cannot continue under tensor=2", "--restarts", "--resume t"):
             self.assertIn(words, process.said().splitlines()[-1])
+
+    def test_an_input_that_a_further_group_cannot_use_is_said_once(self):
+        """The ranks of a group that begins when the training is complete: fewer of them would find the same."""
+        self.trireme("launch", "-n", "2", "train", "e.toml", *RUN, "--set", "length=20 steps", "--plan", "data", "--out", "o")
+        group = {"number": 1, "folder": "o", "plan": "data", "reason": "rank 2 was lost", "ended_at": 0, "next_processes": 0}
+        port = str(free_port())
+        ranks = [self.rank({"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+                            "TRIREME_ELASTIC_GROUP": json.dumps(group)}, *RUN, "--set", "length=20 steps") for rank in "01"]
+        said = [rank.communicate(timeout=60)[1] for rank in ranks]
+        self.assertEqual([rank.returncode for rank in ranks], [1, 1], "an exit code for which the launcher tries no fewer")
+        self.assertEqual((said[0].count("training is complete"), said[1]), (1, ""), said)
 
     def test_refuses(self):
         launch = ["launch", "-n", "2", "train", "e.toml"]
