@@ -64,8 +64,8 @@ void check_target(const std::string& flag, const std::filesystem::path& file);
 /// Sets how many seconds after an interrupt the program is ended by force if it has not ended; 4 unless set.
 void allow_seconds_after_interrupt(unsigned seconds);
 
-/// Returns true once the user has pressed Ctrl-C (or sent SIGTERM, or closed the terminal: SIGHUP, unless it was ignored
-/// at the start). The first call installs the signal handlers.
+/// Returns true once the user has pressed Ctrl-C (or sent SIGTERM, or closed the terminal: SIGHUP, unless it was
+/// ignored at the start). The first call installs the signal handlers.
 const std::atomic<bool>& interrupted_by_user();
 
 /// Makes `signal` act like Ctrl-C from now on. asked_by_signal() returns true if that signal was the one that arrived.

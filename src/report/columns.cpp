@@ -338,13 +338,6 @@ void add_quality(const std::vector<RunResult>& rows, Builder& table) {
   });
 }
 
-/// "3"; of an elastic run "2 (1 to 3)": those of its last group, and the range.
-std::string devices_in_words(const RunResult& row) {
-  if (row.group_devices.empty()) return fmt::format("{}", row.devices);
-  const auto [least, most] = std::minmax_element(row.group_devices.begin(), row.group_devices.end());
-  return fmt::format("{} ({} to {})", row.devices, *least, *most);
-}
-
 }  // namespace
 
 std::string variant_name(const RunResult& row) { return row.name.empty() ? row.strategy : row.name; }
@@ -357,7 +350,7 @@ std::vector<Column> comparison_columns(const ExperimentResult& result) {
   std::vector<std::string> warnings = distinct_warnings(result);
   Builder table(result.rows);
   table.add("strategy", "", variant_name, false);
-  table.add("devices", "", devices_in_words);
+  table.add("devices", "", devices_cell);
   table.add(
       "plan", "", [](const RunResult& row) { return row.plan; }, false);
   table.add(
@@ -377,7 +370,7 @@ std::vector<Column> deciding_columns(const ExperimentResult& result) {
   const std::vector<std::string> warnings = distinct_warnings(result);
   Builder table(result.rows);
   table.add("strategy", "", variant_name, false);
-  table.add("devices", "", devices_in_words);
+  table.add("devices", "", devices_cell);
   const auto status = [&](const RunResult& row) { return status_cell(row, warnings, !result.simulated.empty()); };
   const auto says_ok = [&](const RunResult& row) { return status(row) == name_of(RunStatus::ok); };
   if (!std::all_of(result.rows.begin(), result.rows.end(), says_ok)) table.add("status", "", status, false);

@@ -64,6 +64,9 @@ std::string verdict_headline(const ExperimentResult& result);
 /// "hybrid:tensor": the plan's name if the row has one, otherwise its strategy.
 std::string variant_name(const RunResult& row);
 
+/// "3"; of an elastic run "2 (1 to 3)": those of its last group, and the range.
+std::string devices_cell(const RunResult& row);
+
 /// "data on 2 devices"
 std::string row_name(const RunResult& row);
 

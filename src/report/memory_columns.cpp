@@ -1,8 +1,9 @@
-// The table of each device's memory by category.
+// The table of each device's memory by category, and how tables show a row's devices.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <functional>
+#include <string>
 
 #include "base/units.h"
 #include "report/columns.h"
@@ -56,7 +57,7 @@ std::vector<Column> memory_columns(const ExperimentResult& result, bool fold) {
     for (const size_t count : lines_of_devices(row.memory, fold)) {
       size_t i = 0;
       columns[i++].cells.push_back(variant_name(row));
-      columns[i++].cells.push_back(fmt::format("{}", row.devices));
+      columns[i++].cells.push_back(devices_cell(row));
       columns[i++].cells.push_back(count == 1 ? fmt::format("{}", device)
                                               : fmt::format("{} to {}", device, device + count - 1));
       for (size_t c = 0; c < size_t(kMemoryCategories); ++c)
@@ -68,6 +69,12 @@ std::vector<Column> memory_columns(const ExperimentResult& result, bool fold) {
     }
   }
   return columns;
+}
+
+std::string devices_cell(const RunResult& row) {
+  const auto [least, most] = std::minmax_element(row.group_devices.begin(), row.group_devices.end());
+  return row.group_devices.empty() ? std::to_string(row.devices)
+                                   : fmt::format("{} ({} to {})", row.devices, *least, *most);
 }
 
 }  // namespace trireme
