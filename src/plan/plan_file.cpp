@@ -157,6 +157,18 @@ void read_head(const nlohmann::json& json, const std::string& where, Plan& plan)
   plan.agreement = json.value("agreement", "");
 }
 
+/// Refuses keys that would have no effect, as the same keys of a strategy are.
+void check_effects(const Plan& plan, const std::string& where) {
+  const auto any = [&](const auto& has) { return std::any_of(plan.layers.begin(), plan.layers.end(), has); };
+  if (plan.scatter_messages &&
+      (plan.stages.size() < 2 || !any([](const LayerPlan& layer) { return layer.tensor > 1; })))
+    fail_user({where, "scatter_messages = true", "slices are what tensor ranks of one stage send to another stage",
+               "use it with several stages and tensor degrees above 1, or leave it out"});
+  if (plan.recompute_communication && !any([](const LayerPlan& layer) { return !layer.recompute.empty(); }))
+    fail_user({where, "recompute_communication = true", "no layer is recomputed",
+               "give layers a \"recompute\" label, or leave it out"});
+}
+
 void read_layers(const nlohmann::json& json, const Model& model, const std::string& where, Plan& plan) {
   std::set<NodeId> seen;
   for (const auto& entry : json.at("layers")) {
@@ -235,7 +247,10 @@ Plan plan_from_json(const nlohmann::json& json, const Model& model, const std::s
     }
     plan.layers.resize(model.nodes().size());
     // a plan of another model is reported by validate(); its layer names need not match
-    if (plan.model_fingerprint == model.fingerprint()) read_layers(json, model, where, plan);
+    if (plan.model_fingerprint == model.fingerprint()) {
+      read_layers(json, model, where, plan);
+      check_effects(plan, where);
+    }
   } catch (const nlohmann::json::exception& error) {
     const std::string text = first_line(error);  // "[json.exception.out_of_range.403] key 'devices' not found"
     refuse(text.substr(std::min(text.size(), text.find("] ") + 2)));

@@ -368,5 +368,16 @@ TEST(PlanFile, UnknownKeysAndBrokenNumbersAreRefused) {
   refuse_json({"devices = 18446744073709551615"}, [](auto& j) { j["devices"] = UINT64_MAX; });
 }
 
+TEST(PlanFile, KeysWithoutEffectAreRefused) {
+  const Model model = mlp();
+  const nlohmann::json data = to_json(named_plan("data", model, Cluster::uniform(2), kBatch, {}), model);
+  for (const char* key : {"scatter_messages", "recompute_communication"}) {
+    nlohmann::json json = data;
+    json[key] = true;
+    expect_error(Blame::user, {"p.json", std::string(key) + " = true", "leave it out"},
+                 [&] { plan_from_json(json, model, "p.json"); });
+  }
+}
+
 }  // namespace
 }  // namespace trireme

@@ -121,7 +121,8 @@ void add_plan_warnings(const Plan& plan, const Model& model, const RunSpec& expe
   if (!plan.agreement.empty()) return;  // its curve is never one device's
   if (!find_schedule(plan.schedule, plan.name).flushes)
     result.warnings.emplace_back(
-        fmt::format("schedule \"{}\" computes gradients with older weights: the curve differs from a single device's",
+        fmt::format("schedule \"{}\" computes gradients with older weights: the curve differs from a single device's, "
+                    "and with the stages (--plan with the run's plan.json repeats it)",
                     plan.schedule));
   if (experiment.micro_batches > 0 && experiment.micro_batches != plan.micro_batches)
     result.warnings.emplace_back(
