@@ -61,6 +61,18 @@ struct ReplicaState {
   std::function<void()> restart_optimizer = {};
 };
 
+/// What of a ReplicaState stays with its replica, where UpdatePolicy::local_parameters names something.
+struct LocalParts {
+  /// Consecutive elements of the weights.
+  struct Run {
+    size_t bucket = 0;  ///< index in ReplicaState::weights
+    int64_t offset = 0, elements = 0;
+    bool is_local = false;
+  };
+  std::vector<Run> runs;         ///< all elements of all weights, in their order; no run is empty
+  std::vector<bool> statistics;  ///< by batch norm: true if local
+};
+
 /// The values for an evaluation: memory of its own, cut like the ReplicaState that was passed.
 struct ModelValues {
   std::vector<at::Tensor> weights;

@@ -226,6 +226,12 @@ class UpdatePolicy {
   };
   /// Set if a run under this policy cannot end after `steps` steps. `name`: the policy as the user calls it.
   virtual std::optional<StepsRefusal> refuses_steps(int64_t /*steps*/, const std::string& /*name*/) const { return {}; }
+  /// The parameters and running statistics that stay with each replica, in the user's words: "batch-norm" (all layers
+  /// with running statistics) or names of parameters, of which the last character may be a * for any rest. Empty: all
+  /// are exchanged.
+  virtual std::vector<std::string> local_parameters() const { return {}; }
+  /// Says where the local parameters lie in a replica's state. Called before for_replica if there are any.
+  virtual void set_local(const LocalParts& /*parts*/) {}
   /// True if ReplicaState::tables and StepFacts::rows are needed. To compute them before a step takes time.
   virtual bool takes_rows() const { return false; }
   /// Makes one replica's part. Called once per replica, on its thread; `hub` outlives the part.

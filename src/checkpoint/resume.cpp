@@ -226,6 +226,8 @@ std::map<std::string, std::string> curve_settings(const RunSpec& e, const Model&
   settings[kSharesSetting] = name_of(e.replicas.shares);
   if (e.replicas.shares == SampleShares::dirichlet || e.replicas.shares == SampleShares::quantity)
     settings[kAlphaSetting] = fmt::format("{}", e.replicas.alpha);
+  if (e.replicas.shares == SampleShares::features)
+    settings[kFeatureNoiseSetting] = fmt::format("{}", e.replicas.feature_noise);
   return settings;
 }
 

@@ -14,7 +14,8 @@
 namespace trireme {
 
 /// Keys of settings that only a plan with an agreement uses: which samples each replica has.
-inline constexpr const char *kSharesSetting = "update.shares", *kAlphaSetting = "update.alpha";
+inline constexpr const char *kSharesSetting = "update.shares", *kAlphaSetting = "update.alpha",
+                            *kFeatureNoiseSetting = "update.feature_noise";
 
 /// Returns the settings that determine a run's curve, by the experiment's keys. `steps`: of the whole run.
 std::map<std::string, std::string> curve_settings(const RunSpec& experiment, const Model& model, const TaskData& data,

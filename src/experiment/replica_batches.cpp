@@ -7,9 +7,11 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "base/counted.h"
 #include "base/random.h"
+#include "data/noisy_set.h"
 #include "data/sampler.h"
 #include "trireme/error.h"
 
@@ -114,7 +116,7 @@ std::vector<std::vector<int64_t>> divide_samples(const Dataset& set, const Repli
 }
 
 ReplicaBatches::ReplicaBatches(const RunSpec& experiment, const TaskData& data, int replicas, bool equal_steps)
-    : experiment_(experiment), data_(data), replicas_(replicas), whole_(experiment, data) {
+    : experiment_(experiment), data_(data), replicas_(replicas), whole_(experiment, data), train_(data.train) {
   const ReplicaSpec& spec = experiment.replicas;
   if (experiment.batch < replicas)
     fail_user({spec.where, counted(replicas, "replica"),
@@ -123,6 +125,9 @@ ReplicaBatches::ReplicaBatches(const RunSpec& experiment, const TaskData& data, 
   batch_ = experiment.batch / replicas;
   if (experiment.own_data) {
     check_can_be_divided("data of each client's own");
+    if (spec.shares == SampleShares::features)
+      fail_user({spec.where, "shares = \"features\"", "clients with data of their own get no noise",
+                 "leave it out, or leave out --own-data"});
     own_.emplace_back(size_t(data.train->size()));
     std::iota(own_.front().begin(), own_.front().end(), 0);
     kept_.resize(size_t(replicas));
@@ -137,11 +142,32 @@ ReplicaBatches::ReplicaBatches(const RunSpec& experiment, const TaskData& data, 
   if (spec.shares == SampleShares::batches) return;
   check_can_be_divided(fmt::format("shares = \"{}\"", name_of(spec.shares)));
   own_ = divide_samples(*data.train, spec, replicas, experiment.seed);
+  if (spec.shares == SampleShares::features) add_noise();
   kept_.resize(own_.size());
   if (!equal_steps) return;
   size_t most = 0;
   for (const std::vector<int64_t>& own : own_) most = std::max(most, own.size());
   equal_steps_ = (int64_t(most) + batch_ - 1) / batch_;
+}
+
+/// Replica r of n, counted from 0, has noise of the variance feature_noise (r + 1) / n: the last one has all of it.
+void ReplicaBatches::add_noise() {
+  const ReplicaSpec& spec = experiment_.replicas;
+  std::vector<double> deviations(static_cast<size_t>(data_.train->size()));
+  for (int r = 0; r < replicas_; ++r) {
+    const double deviation = std::sqrt(spec.feature_noise * (r + 1) / replicas_);
+    for (const int64_t sample : own_[size_t(r)]) deviations[size_t(sample)] = deviation;
+    const uint64_t key = random_key(experiment_.seed, fmt::format("features of replica {}, test", r));
+    tests_.push_back(std::make_shared<NoisySet>(data_.test, std::vector<double>{deviation}, key, spec.where));
+  }
+  train_ = std::make_shared<NoisySet>(data_.train, std::move(deviations),
+                                      random_key(experiment_.seed, "features of the training samples"), spec.where);
+}
+
+PlannedBatch ReplicaBatches::evaluation(int replica, int64_t k) const {
+  PlannedBatch planned = whole_.evaluation(k);
+  if (!tests_.empty()) planned.set = tests_[size_t(replica)];
+  return planned;
 }
 
 void ReplicaBatches::check_can_be_divided(const std::string& how) const {
@@ -210,7 +236,7 @@ PlannedBatch ReplicaBatches::training(int replica, int64_t step) const {
   const int64_t first = equal_steps_ > 0
                             ? step * batch_
                             : step / steps_per_epoch(replica) * size + step % steps_per_epoch(replica) * batch_;
-  PlannedBatch planned{data_.train, {}, {experiment_.seed, first / size, experiment_.data.augment}};
+  PlannedBatch planned{train_, {}, {experiment_.seed, first / size, experiment_.data.augment}};
   for (int64_t i = first, end = first + samples_in(replica, step); i < end;) {
     const auto order = order_of(replica, i / size);
     const int64_t count = std::min(end - i, size - i % size);

@@ -26,11 +26,15 @@ class ReplicaBatches {
   /// `equal_steps`: all replicas make the same number of steps in an epoch, for policies that synchronize the replicas
   /// after steps. The number is what the replica with the most samples needs; a replica with fewer samples continues
   /// with its next order. Errors (user): a batch with less than one sample per replica; those of divide_samples;
-  /// streams and padding by batch, with shares other than SampleShares::batches or with RunSpec::own_data.
+  /// streams and padding by batch, with shares other than SampleShares::batches or with RunSpec::own_data; features of
+  /// token ids, or with RunSpec::own_data.
   ReplicaBatches(const RunSpec& experiment, const TaskData& data, int replicas, bool equal_steps);
 
   /// Returns the batch of 0-based step `step` of the replica; never empty.
   PlannedBatch training(int replica, int64_t step) const;
+  /// Returns batch `k` of an evaluation of the replica's own model. Under SampleShares::features the samples have the
+  /// replica's noise; otherwise it is that of whole().
+  PlannedBatch evaluation(int replica, int64_t k) const;
   int64_t samples_in(int replica, int64_t step) const;
   /// Returns the batches of all replicas at that step, one after the other, as one batch. Cutting it into equal parts
   /// gives the replicas' batches again. Requires that all replicas make equally many steps.
@@ -44,6 +48,7 @@ class ReplicaBatches {
   const Batches& whole() const { return whole_; }
 
  private:
+  void add_noise();
   bool by_batch() const { return own_.empty(); }
   const std::vector<int64_t>& own(int replica) const { return own_[own_.size() == 1 ? 0 : size_t(replica)]; }
   void check_can_be_divided(const std::string& how) const;
@@ -61,6 +66,8 @@ class ReplicaBatches {
   int64_t equal_steps_ = 0;
   /// Each replica's own samples; one entry: all replicas use it. Empty: replicas take parts of the whole batches.
   std::vector<std::vector<int64_t>> own_;
+  std::shared_ptr<const Dataset> train_;               ///< with noise under SampleShares::features
+  std::vector<std::shared_ptr<const Dataset>> tests_;  ///< by replica, with its noise; empty: without
 
   struct Kept {
     int64_t epoch = -1;

@@ -18,8 +18,8 @@
 namespace trireme {
 namespace {
 
-constexpr SampleShares kShares[] = {SampleShares::batches, SampleShares::samples, SampleShares::labels,
-                                    SampleShares::dirichlet, SampleShares::quantity};
+constexpr SampleShares kShares[] = {SampleShares::batches,   SampleShares::samples,  SampleShares::labels,
+                                    SampleShares::dirichlet, SampleShares::quantity, SampleShares::features};
 
 std::vector<std::string_view> cut_at_commas(std::string_view text) {
   std::vector<std::string_view> parts;
@@ -108,6 +108,7 @@ const char* name_of(SampleShares shares) {
     case SampleShares::labels: return "labels";
     case SampleShares::dirichlet: return "dirichlet";
     case SampleShares::quantity: return "quantity";
+    case SampleShares::features: return "features";
   }
   return "";
 }
@@ -125,6 +126,11 @@ ReplicaSpec read_replica_spec(const ConfigTable& update, const std::filesystem::
   spec.alpha = update.get_double("alpha", spec.alpha);
   if (!(spec.alpha > 0) || !std::isfinite(spec.alpha))
     update.fail("alpha", "must be positive", "0.5 makes labels uneven, 100 nearly even");
+  if (update.has("feature_noise") && spec.shares != SampleShares::features)
+    update.fail("feature_noise", "it belongs to shares = \"features\"", "choose these shares, or leave it out");
+  spec.feature_noise = update.get_double("feature_noise", spec.feature_noise, 0);
+  if (!(spec.feature_noise > 0) || !std::isfinite(spec.feature_noise))
+    update.fail("feature_noise", "it is the variance of the last replica's noise, above 0", "0.1 is usual");
   if (const ConfigTable clock = update.table("virtual"); !clock.keys().empty()) spec.clock = read_clock(clock, folder);
   for (const std::string& policy : update_policy_names()) {
     const ConfigTable options = update.table(policy);

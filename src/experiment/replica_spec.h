@@ -29,7 +29,9 @@ struct Profile;
 /// - dirichlet: each label's samples are divided among the replicas by a draw from Dirichlet(alpha) (Hsu, Qi, Brown
 ///   2019).
 /// - quantity: as samples, but the sizes of the shares are drawn from Dirichlet(alpha) (Li, Diao, Chen, He 2022).
-enum class SampleShares { batches, samples, labels, dirichlet, quantity };
+/// - features: as samples, but the inputs of each replica's samples have normal noise of another variance (the same
+///   paper; data/noisy_set.h).
+enum class SampleShares { batches, samples, labels, dirichlet, quantity, features };
 const char* name_of(SampleShares shares);
 
 /// Replicas on a modelled clock instead of real time. The seconds of a step are given here, or predicted for a cluster
@@ -55,6 +57,7 @@ struct ReplicaSpec {
   bool batch_per_replica = false;
   SampleShares shares = SampleShares::batches;
   double alpha = 0.5;                  ///< parameter of dirichlet and quantity
+  double feature_noise = 0.1;          ///< parameter of features: the variance of the last replica's noise
   std::optional<ModelledClock> clock;  ///< not set: real time
   /// Options of each policy as in the file: TOML assignments ("every=...") by policy.
   std::map<std::string, std::vector<std::string>> options;

@@ -10,6 +10,7 @@
 #include "plan/named.h"
 #include "plan/strategies.h"
 #include "plan/strategy.h"
+#include "runtime/local_parts_of.h"
 #include "schedule/kinds.h"
 #include "trireme/error.h"
 #include "update/synchronous.h"
@@ -105,6 +106,7 @@ Plan plan_with_agreement(const std::string& strategy, const RunSpec& given, cons
   const RunFacts facts{replicas, experiment.seed, is_plain_sgd(experiment.optimizer)};
   const std::unique_ptr<UpdatePolicy> update = make_policy(policy, experiment.replicas, facts);
   check_steps_flag(experiment, policy, *update);
+  check_local_parameters(model, update->local_parameters());
   const auto* synchronous = dynamic_cast<const SynchronousPolicy*>(update.get());
   Plan plan = synchronous ? plan_of_workers(experiment, model, synchronous->options(), workers)
                           : plan_of_replica(experiment, model, inner, devices, workers);

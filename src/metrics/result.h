@@ -45,6 +45,13 @@ struct CurvePoint {
   std::optional<double> gradient_norm = {};
 };
 
+/// An evaluation of the own model of a replica that keeps local parameters.
+struct OwnEvaluation {
+  int replica = 0;
+  double loss = 0;
+  std::vector<Metric> metrics = {};  ///< as EvaluationPoint::metrics
+};
+
 struct EvaluationPoint {
   int64_t step = 0;
   int64_t samples = 0;
@@ -52,6 +59,9 @@ struct EvaluationPoint {
   double seconds = 0;                ///< training time so far, without evaluation
   double loss = 0;                   ///< mean over the test set
   std::vector<Metric> metrics = {};  ///< of the task, the main one first; empty if the model's loss reports none
+  /// By replica, where replicas keep local parameters: `loss` and `metrics` are then the means over them. Not in
+  /// run.json, which has those of the last evaluation: ReplicaReport::own.
+  std::vector<OwnEvaluation> own = {};
 
   const Metric* main() const { return metrics.empty() ? nullptr : &metrics.front(); }
 };
@@ -81,6 +91,7 @@ struct ReplicaReport {
   std::vector<int64_t> staleness = {};
   std::vector<RoundRecord> rounds = {};      ///< rounds of federated learning
   std::optional<PrivacySpent> privacy = {};  ///< that the rounds have spent; nullopt: none was asked for
+  std::vector<OwnEvaluation> own = {};       ///< of the last evaluation: EvaluationPoint::own
 };
 
 /// Figures of the checkpoints that a run wrote.

@@ -48,6 +48,10 @@ concept Is = std::same_as<std::remove_const_t<T>, Struct>;
 
 void each_field(auto& fields, Is<Metric> auto& m) { fields("name", m.name, "value", m.value); }
 
+void each_field(auto& fields, Is<OwnEvaluation> auto& o) {
+  fields("replica", o.replica, "loss", o.loss, "metrics", o.metrics);
+}
+
 void each_field(auto& fields, Is<EvaluationPoint> auto& e) {
   fields("step", e.step, "samples", e.samples, "epoch", e.epoch, "seconds", e.seconds, "loss", e.loss);
   fields.maybe("metrics", e.metrics);
@@ -94,7 +98,7 @@ void each_field(auto& fields, Is<ToTarget> auto& t) {
 void each_field(auto& fields, Is<ReplicaReport> auto& r) {
   fields("count", r.replicas, "clock", r.clock, "idle_share", r.idle_share, "bytes_sent", r.bytes, "staleness",
          r.staleness);
-  fields.maybe("rounds", r.rounds);
+  fields.maybe("rounds", r.rounds, "own", r.own);
   fields("privacy", r.privacy);
 }
 

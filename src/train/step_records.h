@@ -22,8 +22,11 @@ struct StepRecord {
   // Only for replicas that step on their own. `outcomes` then has one entry for all workers, and its seconds count from
   // the run's first step.
   int replica = 0;
-  int64_t samples = 0;                            ///< of the step; of an evaluation: samples that all replicas had seen
-  double seconds = 0;                             ///< of an evaluation: the time at which its weights were taken
+  int64_t samples = 0;  ///< of the step; of an evaluation: samples that all replicas had seen
+  double seconds = 0;   ///< of an evaluation: the time at which its weights were taken
+  /// Of an evaluation of replicas that keep local parameters, in place of `outcomes`: by replica, those of its own
+  /// model.
+  std::map<int, std::vector<StepOutcome>> own = {};
   double loss_sum() const;                        ///< added in rank order: reproducible
   std::map<std::string, double> metrics() const;  ///< likewise
   double begin() const;                           ///< earliest

@@ -24,6 +24,18 @@ GradientNorms norms_of(const StepRecord& entry) {
   return sum;
 }
 
+/// Sets the loss and the metrics to the means over the replicas' own ones.
+void take_means(EvaluationPoint& point) {
+  const double count = double(point.own.size());
+  point.loss = 0;
+  point.metrics = point.own.front().metrics;
+  for (Metric& metric : point.metrics) metric.value = 0;
+  for (const OwnEvaluation& own : point.own) {
+    point.loss += own.loss / count;
+    for (size_t m = 0; m < point.metrics.size(); ++m) point.metrics[m].value += own.metrics[m].value / count;
+  }
+}
+
 }  // namespace
 
 int64_t warmup_steps(int64_t total_steps) { return std::min(kWarmupSteps, total_steps / kWarmupShare); }
@@ -151,6 +163,18 @@ std::optional<CurvePoint> Summary::add_step(const StepRecord& entry, int64_t sam
   return curve_.back();
 }
 
+/// Returns the evaluation of each replica's own model.
+std::vector<OwnEvaluation> Summary::own_evaluations(const StepRecord& entry) const {
+  std::vector<OwnEvaluation> all;
+  all.reserve(entry.own.size());
+  for (const auto& [replica, outcomes] : entry.own) {
+    const StepRecord own{.evaluation = true, .outcomes = outcomes};
+    const EvaluationSums sums{own.metrics(), own.loss_sum(), test_samples_, goal_.classes};
+    all.push_back({replica, mean_loss(goal_.task, sums), evaluation_metrics(goal_.task, sums)});
+  }
+  return all;
+}
+
 EvaluationPoint Summary::add_evaluation(const StepRecord& entry) {
   last_end_ = -1;
   squares_.clear();  // the pipeline was drained
@@ -159,6 +183,8 @@ EvaluationPoint Summary::add_evaluation(const StepRecord& entry) {
   point.samples = of_replicas ? entry.samples : samples_;
   point.epoch = double(point.samples) / double(train_samples_);
   point.seconds = of_replicas ? entry.seconds : seconds_;
+  point.own = own_evaluations(entry);
+  if (!point.own.empty()) take_means(point);
   evaluations_.push_back(point);
   return point;
 }
@@ -252,6 +278,7 @@ void Summary::write(std::span<const HubCounts> counts, RunResult& result) const 
   report.idle_share = idle / whole;
   result.exposed_communication = std::min(1.0, exchange / whole);
   result.bytes_per_step = report.bytes * int64_t(replicas_.last_end.size()) / report.replicas / int64_t(steps_.size());
+  if (result.test) report.own = result.test->own;
   result.replicas = std::move(report);
 }
 

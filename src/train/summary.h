@@ -66,6 +66,7 @@ class Summary {
   std::optional<CurvePoint> add_replica_step(const StepRecord& entry, double learning_rate);
   void open_point();
   std::optional<double> gradient_norm_after(const StepRecord& entry);
+  std::vector<OwnEvaluation> own_evaluations(const StepRecord& entry) const;
   std::vector<double> replica_steps(int64_t skipped) const;
   void write_curve(RunResult& result) const;
 

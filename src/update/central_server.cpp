@@ -126,6 +126,10 @@ void CentralServer::set_known(int index, int replica, std::vector<at::Tensor> we
 
 std::optional<Reply> CentralServer::serve(int index, int replica, const Request& request, double now) {
   CentralShard& shard = shards_[size_t(index)];
+  if (request.operation >= kFirstOfOthers) {
+    if (!shard.has_begun) refuse(replica, "no replica has begun yet");
+    return serve_other(shard, replica, request);
+  }
   if (request.numbers.size() < kHeader ||
       !(request.numbers[0] >= 0 && request.numbers[0] <= double(request.tensors.size())))
     refuse(replica, "its header is not valid");
@@ -169,6 +173,12 @@ std::optional<Reply> CentralServer::serve(int index, int replica, const Request&
                         {double(shard.weights.size()), double(shard.version), double(before), is_used ? 1.0 : 0.0});
   return reply;
 }
+
+Reply CentralServer::serve_other(const CentralShard&, int replica, const Request& request) {
+  refuse_request(replica, fmt::format("operation {} is unknown", request.operation));
+}
+
+void CentralServer::refuse_request(int replica, std::string why) { refuse(replica, std::move(why)); }
 
 void CentralServer::begin_shard(int index, std::span<const at::Tensor> weights,
                                 std::span<const at::Tensor> statistics) {
@@ -233,7 +243,7 @@ void CentralServer::fields(StateFields& fields, double now) {
   server_fields(fields, now);
 }
 
-void CentralClient::begin(ReplicaState& state, bool resumes) {
+bool CentralClient::begin(ReplicaState& state, bool resumes) {
   const int64_t elements = element_count(state.weights);
   layout_.resize(size_t(shards_));
   size_t bucket = 0;
@@ -251,7 +261,8 @@ void CentralClient::begin(ReplicaState& state, bool resumes) {
   Hub::Unmetered start(hub_);
   if (hub_.joined_late()) {
     fetch(state.weights);
-    return write_values(read(state), state);
+    write_values(read(state), state);
+    return true;
   }
   double goes_on = 0;
   if (hub_.reports_for_all())
@@ -260,11 +271,12 @@ void CentralClient::begin(ReplicaState& state, bool resumes) {
             .front()
             .front();
   const bool server_resumes = hub_.total(goes_on) > 0;
-  if (server_resumes == resumes) return;
+  if (server_resumes == resumes) return false;
   if (resumes) refuse(hub_.replica(), "the replica was resumed, but the server was not");
   exchange({.operation = CentralServer::kBeginAnew}, {}, {});
   fetch(state.weights);
   write_values(read(state), state);
+  return true;
 }
 
 int read_shards(const ConfigTable& update, int fallback) {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "trireme/config.h"
@@ -54,7 +55,7 @@ class CentralServer : public ShardServer {
   explicit CentralServer(int shards, std::optional<Codec> codec = std::nullopt)
       : codec_(codec), shards_(size_t(shards)), saved_(size_t(shards)), known_(size_t(shards)) {}
   int shards() const final { return int(shards_.size()); }
-  std::optional<ModelValues> values() const final;
+  std::optional<ModelValues> values() const override;
   std::optional<Reply> serve(int shard, int replica, const Request& request, double now) final;
 
   /// See UpdatePolicy::hold and go_on.
@@ -65,7 +66,8 @@ class CentralServer : public ShardServer {
   void fields(StateFields& fields, double now);
 
  protected:
-  static constexpr int kFirstOperation = 5;  ///< operations of subclasses start here
+  static constexpr int kFirstOperation = 5;   ///< operations of subclasses start here
+  static constexpr int kFirstOfOthers = 100;  ///< operations from here on are those of serve_other
 
   /// Save or restore what a subclass has in addition to weights, running statistics and versions: values of the server,
   /// and tensors of a shard (whose weights already exist).
@@ -89,6 +91,11 @@ class CentralServer : public ShardServer {
   /// the replica may own.
   virtual std::optional<Reply> apply(CentralShard& shard, int index, int replica, CentralRequest& request,
                                      double now) = 0;
+  /// Answers a request whose tensors are not cut like the weights. Such a request goes to the shard by Hub::visit, and
+  /// neither it nor the reply has a header.
+  virtual Reply serve_other(const CentralShard& shard, int replica, const Request& request);
+  /// Throws a run error: the request of `replica` is not valid, for the reason `why`.
+  [[noreturn]] static void refuse_request(int replica, std::string why);
 
   static std::vector<at::Tensor> copies_of_weights(const CentralShard& shard);
   /// The same, followed by copies of the statistics, as a reply has them.
@@ -127,8 +134,9 @@ class CentralClient {
 
   /// All replicas call it first. The values of the first replica become the server's. A replica that arrives late
   /// begins with the server's values. So does a replica that was not resumed (`resumes` false) if the server was
-  /// resumed. Unmetered. Throws a run error if only the replica was resumed.
-  void begin(ReplicaState& state, bool resumes);
+  /// resumed. Unmetered. Returns true if the replica begins with the values of a server that has begun before. Throws a
+  /// run error if only the replica was resumed.
+  bool begin(ReplicaState& state, bool resumes);
   /// An empty visit: after it the server retries waiting requests.
   void release_waiting();
   /// Saves or restores which versions of the weights it has read.

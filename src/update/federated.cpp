@@ -2,255 +2,50 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <atomic>
-#include <cmath>
+#include <cstddef>
 #include <map>
 #include <optional>
-#include <set>
+#include <span>
+#include <string>
 #include <utility>
 
-#include "base/mutex.h"
 #include "base/random.h"
 #include "trireme/error.h"
 #include "update/cadence.h"
 #include "update/central_server.h"
+#include "update/federated_server.h"
+#include "update/local_parts.h"
 #include "update/registry.h"
 #include "update/statistics.h"
 
 namespace trireme {
 namespace {
 
-[[noreturn]] void refuse_statistics() {
-  fail_user({"differential privacy (noise)", "the model has running statistics (batch norm)",
-             "they would tell about the clients' samples without noise",
-             "choose a model without them, or leave noise out"});
-}
-
-/// Requests: `join` waits until the client works in the open round; its reply has the outcome, the round and the
-/// weights. `answer` (round, samples, progress) brings the client's update; its reply says whether it counts. `leave`:
-/// the client takes no further part. `return`: it takes part again. With control variates, `variate` fetches the
-/// server's after `join`, and `change` brings that of the client's before `answer`.
-class FederatedServer final : public CentralServer {
- public:
-  enum Joined { kWorks, kIsOver, kIsHeld };
-  static constexpr int kJoin = kFirstOperation, kAnswer = kFirstOperation + 1, kLeave = kFirstOperation + 2,
-                       kReturn = kFirstOperation + 3, kVariate = kFirstOperation + 4, kChange = kFirstOperation + 5;
-
-  FederatedServer(const FederatedOptions& options, const FederatedPolicy& policy)
-      : CentralServer(1, options.compression),
-        options_(options),
-        policy_(policy),
-        rounds_(options.rounds),
-        optimizer_(options.server),
-        sum_(options.aggregate) {}
-
-  double deadline(int) const override { return rounds_.deadline(); }
-  /// A round that was open in the resumed state remains open.
-  void start(double now) override {
-    if (resumed_) rounds_.delay(now - *resumed_);
-    else rounds_.start(now);
-  }
-  void lose(int client, double) override { rounds_.lose(client); }
-  void readmit(int client, double now) override { rounds_.readmit(client, now); }
-
-  void stop() { stops_ = true; }
-
-  std::vector<RoundRecord> records() const {
-    MutexLock lock(mutex_);
-    return records_;
-  }
-
- protected:
-  std::optional<Reply> apply(CentralShard& shard, int, int client, CentralRequest& request, double now) override {
-    while (rounds_.is_complete(now)) end_round(shard, now);
-    if (request.operation == kJoin) return join(shard, client);
-    if (request.operation == kVariate) return variate(shard, client, request.whole_number(0));
-    if (request.operation == kChange) note_change(shard, client, request);
-    if (request.operation == kLeave) rounds_.leave(client);
-    if (request.operation == kReturn) rounds_.come_back(client, now);
-    if (request.operation == kAnswer) {
-      check_brings_all(shard, request);
-      request.is_used = rounds_.answer(client, request.whole_number(0)) && take(client, request);
-      changes_.erase(client);
-    }
-    while (rounds_.is_complete(now)) end_round(shard, now);
-    return Reply{.numbers = {double(request.is_used)}};
-  }
-
-  void server_fields(StateFields& fields, double now) override {
-    rounds_.fields(fields, now);
-    if (options_.control_variates) {
-      fields.value("epoch of control variates", epoch_);
-      std::vector<int64_t> counted(counted_.begin(), counted_.end());
-      fields.value("clients with a control variate", counted);
-      counted_ = {counted.begin(), counted.end()};
-    }
-    bool stops = stops_;
-    fields.value("rounds stop", stops);
-    stops_ = stops && !fields.reads();  // a resumed run decides again when it is long enough
-    if (fields.reads()) rounds_.reopen();
-    if (fields.reads()) resumed_ = now;
-    MutexLock lock(mutex_);
-    record_fields(fields, "rounds over: ", records_);
-  }
-  void shard_fields(StateFields& fields, int, CentralShard& shard) override {
-    sum_.fields(fields, shard.weights);
-    optimizer_.fields(fields, shard.weights);
-    if (!options_.control_variates) return;
-    fields.weights_if_any("control variate", variate_, shard.weights, at::kDouble);
-    fields.weights_if_any("change of the control variate", change_, shard.weights, at::kDouble);
-  }
-  void begin_anew(int client) override { rounds_.begin_anew(client); }
-
- private:
-  std::optional<Reply> join(const CentralShard& shard, int client) {
-    if (rounds_.is_over()) return Reply{.numbers = {kIsOver, 0}};
-    if (holds()) return Reply{.numbers = {kIsHeld, 0}};
-    if (!rounds_.may_begin(client)) return std::nullopt;
-    rounds_.begin(client);
-    changes_.erase(client);  // of a connection that broke
-    return Reply{.tensors = copies_of_values(shard), .numbers = {kWorks, double(rounds_.round())}};
-  }
-
-  static void make_zeros(std::vector<at::Tensor>& tensors, const CentralShard& shard) {
-    if (tensors.empty())
-      for (const at::Tensor& weights : shard.weights) tensors.push_back(at::zeros_like(weights, at::kDouble));
-  }
-
-  /// `told`: the epoch of the client's own variate; -1: it has none. A client that has lost the variate that is part of
-  /// the mean makes the mean wrong for ever, so a new epoch begins, in which all variates are zero.
-  Reply variate(const CentralShard& shard, int client, int64_t told) {
-    if (counted_.contains(client) && told != epoch_) {
-      ++epoch_;
-      variate_.clear();
-      change_.clear();
-      changes_.clear();
-      counted_.clear();
-    }
-    make_zeros(variate_, shard);
-    Reply reply{.numbers = {double(epoch_)}};
-    for (size_t p = 0; p < variate_.size(); ++p)
-      reply.tensors.push_back(variate_[p].to(shard.weights[p].scalar_type(), /*non_blocking=*/false, /*copy=*/true));
-    return reply;
-  }
-
-  /// The change counts if the answer that follows it does.
-  void note_change(const CentralShard& shard, int client, CentralRequest& request) {
-    request.is_used = false;  // the answer is
-    if (request.parts.size() != shard.weights.size())
-      fail_run({"a request to the parameter server", "it brings no control variate", "", "use the same policy"});
-    if (request.whole_number(0) != epoch_) return;
-    std::vector<at::Tensor>& change = changes_[client];
-    change.clear();
-    for (const at::Tensor& part : request.parts)
-      change.push_back(part.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true));
-  }
-
-  /// Returns true if the update becomes part of the round.
-  bool take(int client, const CentralRequest& request) {
-    if (options_.privacy.is_wanted() && !request.statistics.empty()) refuse_statistics();
-    const double samples = request.number(1);
-    const double progress = options_.aggregate.kind == AggregateOptions::Kind::normalized ? request.number(2) : 0;
-    std::vector<at::Tensor> update;
-    double squares = 0;
-    for (const at::Tensor& part : request.parts) {
-      update.push_back(part.to(at::kDouble));
-      squares += update.back().dot(update.back()).item<double>();
-    }
-    const auto change = changes_.find(client);
-    const bool finite = std::isfinite(squares) && samples > 0 && progress >= 0 &&
-                        all_finite(tensors_of(request.statistics)) &&
-                        (change == changes_.end() || all_finite(change->second));
-    if (!finite) {
-      ++rounds_.record().refused;
-      rounds_.record().refused_clients.push_back(client);
-      return false;
-    }
-    const double norm = std::sqrt(squares);
-    const bool clips = options_.clip_norm > 0 && norm > options_.clip_norm;
-    rounds_.record().clipped += clips ? 1 : 0;
-    ++rounds_.record().answered;
-    sum_.add({.update = update,
-              .scale = clips ? options_.clip_norm / norm : 1,
-              .statistics = request.statistics,
-              .samples = samples,
-              .progress = progress});
-    if (change != changes_.end()) {
-      counted_.insert(client);
-      if (change_.empty()) change_ = change->second;
-      else
-        for (size_t p = 0; p < change_.size(); ++p) change_[p].add_(change->second[p]);
-    }
-    return true;
-  }
-
-  /// Returns the round's update; empty: too few clients have answered. With privacy even a round without answers has
-  /// one: that there were none must not show.
-  std::vector<at::Tensor> update_of_round(const CentralShard& shard) const {
-    const PrivacyOptions& privacy = options_.privacy;
-    if (!privacy.is_wanted()) return sum_.is_enough() ? sum_.update() : std::vector<at::Tensor>();
-    const double expected = options_.rounds.fraction * options_.rounds.clients;
-    std::vector<at::Tensor> update = sum_.total();
-    make_zeros(update, shard);
-    add_noise(update, privacy.noise * options_.clip_norm, *options_.rounds.secret, rounds_.round());
-    for (at::Tensor& part : update) part.div_(expected);
-    return update;
-  }
-
-  void end_round(CentralShard& shard, double now) {
-    if (std::vector<at::Tensor> update = update_of_round(shard); !update.empty()) {
-      optimizer_.step(shard.weights, update);
-      if (!options_.privacy.is_wanted()) copy_statistics(sum_.statistics(), shard.statistics);
-      ++shard.version;
-    }
-    if (!change_.empty()) {
-      make_zeros(variate_, shard);
-      for (size_t p = 0; p < change_.size(); ++p) variate_[p].add_(change_[p], 1.0 / options_.rounds.clients);
-      change_.clear();
-    }
-    RoundRecord record = rounds_.record();
-    record.samples = sum_.samples();
-    record.seconds = policy_.run_seconds ? policy_.run_seconds(now) : now;
-    sum_.clear();
-    if (policy_.on_round) policy_.on_round(record, {.weights = shard.weights, .statistics = shard.statistics});
-    if (stops_) rounds_.stop();
-    else rounds_.next(now);
-    MutexLock lock(mutex_);
-    records_.push_back(record);
-  }
-
-  // accessed only by the current visitor of the one shard
-  const FederatedOptions options_;
-  const FederatedPolicy& policy_;
-  FederatedRounds rounds_;
-  ServerOptimizer optimizer_;
-  RoundSum sum_;
-  std::vector<at::Tensor> variate_;                 ///< the mean of the clients' control variates; empty: zero
-  std::vector<at::Tensor> change_;                  ///< the sum of their changes in the open round; empty: zero
-  std::map<int, std::vector<at::Tensor>> changes_;  ///< by client: its change, until its answer
-  int64_t epoch_ = 0;                               ///< of the control variates
-  std::set<int> counted_;                           ///< clients whose variates are part of the mean
-  std::optional<double> resumed_;                   ///< time on the hub's clock; null: not resumed
-
-  std::atomic<bool> stops_ = false;
-  mutable Mutex mutex_;
-  std::vector<RoundRecord> records_ TRIREME_GUARDED_BY(mutex_);
-};
-
 class Client final : public CentralReplica {
  public:
-  Client(const FederatedOptions& options, Hub& hub)
+  /// `local`: null if everything is exchanged.
+  Client(const FederatedOptions& options, std::shared_ptr<const LocalParts> local, Hub& hub)
       : CentralReplica(hub, 1),
         options_(options),
+        local_(std::move(local)),
         work_(options.local),
         update_feedback_(options.compression, "updates"),
         variate_feedback_(options.compression, "changes of the control variate") {}
 
+  void begin(ReplicaState& state) override {
+    ReplicaState exchanged = exchanged_of(state);
+    const bool takes_servers = client_.begin(exchanged, resumes());
+    if (!local_) return;
+    if (takes_servers) take_local(FederatedServer::kOwn, state);
+    else if (!resumes()) bring_local(state);
+  }
+
   Before before_step(const StepFacts& facts, ReplicaState& state) override {
     if (std::exchange(has_left_, false))
       client_.exchange({.operation = FederatedServer::kReturn}, {}, {});  // the run has been extended
-    if (options_.privacy.is_wanted() && !state.statistics.empty()) refuse_statistics();
+    if (options_.privacy.is_wanted() && !state.statistics.empty()) refuse_private_statistics();
     const bool joins = !works_;
     if (joins) {
       const FederatedServer::Joined joined = join(state);
@@ -260,26 +55,22 @@ class Client final : public CentralReplica {
     if (facts.learning_rate * options_.proximal > 1)
       fail_run({"fedprox", fmt::format("mu = {} at a learning rate of {}", options_.proximal, facts.learning_rate),
                 "the step towards the round's weights would go beyond them", "keep their product at 1 or below"});
-    if (options_.proximal > 0)
+    if (options_.proximal > 0) {
+      const ReplicaState exchanged = exchanged_of(state);
       for (size_t b = 0; b < anchor_.size(); ++b) {
-        at::sub_out(pull_[b], state.weights[b], anchor_[b]);
+        at::sub_out(pull_[b], exchanged.weights[b], anchor_[b]);
         pull_[b].mul_(facts.learning_rate * options_.proximal);
       }
+    }
     return {.wrote = joins};
   }
 
   bool after_step(const StepFacts& facts, ReplicaState& state) override {
-    if (options_.proximal > 0)
-      for (size_t b = 0; b < pull_.size(); ++b) state.weights[b].sub_(pull_[b]);
-    if (options_.control_variates)
-      for (size_t b = 0; b < common_.size(); ++b) {
-        state.weights[b].sub_(common_[b], facts.learning_rate);
-        state.weights[b].add_(own_[b], facts.learning_rate);
-      }
+    const bool corrects = options_.proximal > 0 || options_.control_variates;
+    if (corrects) correct(facts, exchanged_of(state));
     samples_ += double(facts.samples);
     progress_ += facts.learning_rate;
-    if (work_.due_after(facts)) answer(state);
-    return options_.proximal > 0 || options_.control_variates;
+    return (work_.due_after(facts) && answer(state)) || corrects;
   }
 
   void settle(ReplicaState&) override {
@@ -289,7 +80,14 @@ class Client final : public CentralReplica {
 
   void finish(ReplicaState& state) override {
     settle(state);
-    take_result(state);
+    ReplicaState exchanged = exchanged_of(state);
+    take_result(exchanged);
+    if (local_) take_local(FederatedServer::kMean, state);
+  }
+
+  ModelValues values_for_evaluation(ReplicaState& state) override {
+    const ModelValues central = client_.read(exchanged_of(state));
+    return local_ ? joined(*local_, central, told_local(FederatedServer::kMean, state)) : central;
   }
 
   void leave(ReplicaState&) override {
@@ -300,7 +98,8 @@ class Client final : public CentralReplica {
   void release_waiting() override { client_.release_waiting(); }
 
  protected:
-  void fields(StateFields& fields, const ReplicaState& state) override {
+  void fields(StateFields& fields, const ReplicaState& whole) override {
+    const ReplicaState state = exchanged_of(whole);
     client_.fields(fields);
     work_.fields(fields);
     fields.value("works", works_);
@@ -320,8 +119,60 @@ class Client final : public CentralReplica {
   }
 
  private:
+  ReplicaState exchanged_of(const ReplicaState& state) const { return local_ ? shared_part(*local_, state) : state; }
+
+  /// Returns local values that the server has, in the form of the state's.
+  ModelValues told_local(int operation, const ReplicaState& state) {
+    Hub::Unmetered quiet(hub_);
+    const Reply reply = hub_.visit(0, {.operation = operation});
+    const std::span<const at::Tensor> tensors = reply.tensors;
+    const ModelValues mine = local_part(*local_, state);
+    check_internal(tensors.size() == mine.weights.size() + 2 * mine.statistics.size(),
+                   "the server has as many local tensors as the client");
+    const auto weights = std::ptrdiff_t(mine.weights.size());
+    return {.weights = {tensors.begin(), tensors.begin() + weights},
+            .statistics = statistics_of(tensors.subspan(mine.weights.size()))};
+  }
+
+  /// Replaces the client's local values by some that the server has.
+  void take_local(int operation, const ReplicaState& state) {
+    const ModelValues told = told_local(operation, state), mine = local_part(*local_, state);
+    for (size_t p = 0; p < mine.weights.size(); ++p) mine.weights[p].copy_(told.weights[p]);
+    for (size_t s = 0; s < mine.statistics.size(); ++s) {
+      mine.statistics[s].mean.copy_(told.statistics[s].mean);
+      mine.statistics[s].variance.copy_(told.statistics[s].variance);
+    }
+  }
+
+  /// Gives the server a copy of the local values, for evaluations and checkpoints. Values that are not finite would
+  /// make every later update useless: the client then returns to those that it brought last. Returns true if it does.
+  bool bring_local(const ReplicaState& state) {
+    ModelValues mine = local_part(*local_, state);
+    std::vector<at::Tensor> tensors = std::move(mine.weights);
+    for (at::Tensor& tensor : tensors_of(mine.statistics)) tensors.push_back(std::move(tensor));
+    if (!all_finite(tensors)) {
+      take_local(FederatedServer::kOwn, state);
+      return true;
+    }
+    Hub::Unmetered quiet(hub_);
+    hub_.visit(0, {.operation = FederatedServer::kKeep, .tensors = std::move(tensors)});
+    return false;
+  }
+
+  /// The terms that FedProx and SCAFFOLD add to a step.
+  void correct(const StepFacts& facts, const ReplicaState& exchanged) const {
+    if (options_.proximal > 0)
+      for (size_t b = 0; b < pull_.size(); ++b) exchanged.weights[b].sub_(pull_[b]);
+    if (options_.control_variates)
+      for (size_t b = 0; b < common_.size(); ++b) {
+        exchanged.weights[b].sub_(common_[b], facts.learning_rate);
+        exchanged.weights[b].add_(own_[b], facts.learning_rate);
+      }
+  }
+
   /// Waits for the client's next round.
-  FederatedServer::Joined join(ReplicaState& state) {
+  FederatedServer::Joined join(ReplicaState& whole) {
+    ReplicaState state = exchanged_of(whole);
     const auto told = client_.exchange(
         {.operation = FederatedServer::kJoin, .reads = true}, state.weights,
         [](at::Tensor& mine, const at::Tensor& model) { mine.copy_(model); }, state.statistics);
@@ -338,7 +189,7 @@ class Client final : public CentralReplica {
       }
     for (size_t b = 0; b < anchor_.size(); ++b) anchor_[b].copy_(state.weights[b]);
     if (options_.control_variates) fetch_variate(state);
-    if (options_.moments == Moments::reset) reset_moments(state);
+    if (options_.moments == Moments::reset) reset_moments(whole);
     return joined;
   }
 
@@ -369,12 +220,15 @@ class Client final : public CentralReplica {
     variate_feedback_.clear();
   }
 
-  void answer(const ReplicaState& state) {
+  /// Returns true if it wrote weights.
+  bool answer(const ReplicaState& state) {
     works_ = false;
-    send_update(state);
+    const bool wrote = local_ && bring_local(state);  // first: the answer may end the round, which is evaluated
+    send_update(exchanged_of(state));
     anchor_.clear();  // frees memory: most clients have no work in most rounds
     pull_.clear();
     common_.clear();
+    return wrote;
   }
 
   void send_update(const ReplicaState& state) {
@@ -395,6 +249,7 @@ class Client final : public CentralReplica {
   }
 
   const FederatedOptions options_;
+  const std::shared_ptr<const LocalParts> local_;  ///< null: everything is exchanged
   Cadence work_;
   ErrorFeedback update_feedback_, variate_feedback_;
   bool works_ = false;  ///< true while it works in round_
@@ -434,7 +289,10 @@ std::string describe(const FederatedOptions& options) {
              options.dropout, text_of(options.moments), options.proximal, name_of(server.kind), server.learning_rate,
              server.momentum, server.beta1, server.beta2, server.tau) +
          describe(options.aggregate) + (options.control_variates ? ",control_variates" : "") +
-         describe(options.privacy) + text_of(options.compression);
+         describe(options.privacy) + text_of(options.compression) +
+         (options.local_parameters.empty()
+              ? ""
+              : fmt::format(",local_parameters={}", fmt::join(options.local_parameters, " ")));
 }
 
 class Federated final : public FederatedPolicy {
@@ -448,7 +306,16 @@ class Federated final : public FederatedPolicy {
   void go_on() override { server_.hold(false); }
   bool refuses_broken_values() const override { return true; }
   std::optional<StepsRefusal> refuses_steps(int64_t steps, const std::string& name) const override;
-  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override { return std::make_unique<Client>(options_, hub); }
+  std::vector<std::string> local_parameters() const override { return options_.local_parameters; }
+  void set_local(const LocalParts& parts) override {
+    local_ = std::make_shared<const LocalParts>(parts);
+    server_.set_local(local_);
+  }
+  std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) override {
+    check_internal(local_ != nullptr || options_.local_parameters.empty(), "a policy knows where local parameters lie");
+    return std::make_unique<Client>(options_, local_, hub);
+  }
+  std::map<int, ModelValues> own_models() const override { return server_.own_models(); }
   const FederatedOptions& options() const override { return options_; }
   bool counts_rounds() const override { return options_.rounds.rounds > 0; }
   void stop() override { server_.stop(); }
@@ -459,6 +326,7 @@ class Federated final : public FederatedPolicy {
 
  private:
   const FederatedOptions options_;
+  std::shared_ptr<const LocalParts> local_;
   FederatedServer server_;
 };
 

@@ -16,8 +16,10 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "trireme/config.h"
@@ -46,7 +48,10 @@ struct FederatedOptions {
   PrivacyOptions privacy = {};
   /// SCAFFOLD. Requires clients with plain SGD, as AggregateOptions::Kind::normalized does.
   bool control_variates = false;
-  Moments moments = Moments::reset;       ///< applied when a client begins a round; `averaged` is not supported
+  Moments moments = Moments::reset;  ///< applied when a client begins a round; `averaged` is not supported
+  /// FedBN and FedPer (update/local_parts.h): UpdatePolicy::local_parameters. They are neither sent nor averaged;
+  /// clipping, FedProx's term and control variates leave them out. Not with privacy.
+  std::vector<std::string> local_parameters = {};
   std::optional<Codec> compression = {};  ///< of what replicas send, with error feedback
 
   /// True if a client must know the sum of its learning rates in a round.
@@ -57,7 +62,7 @@ struct FederatedOptions {
 class FederatedPolicy : public UpdatePolicy {
  public:
   /// Called at the end of each round, on the thread of the replica that ended it, while the server waits. The values
-  /// are the server's own memory.
+  /// are the server's own memory; local parameters are the mean of the clients'.
   std::function<void(const RoundRecord& record, const ModelValues& values)> on_round;
   /// Converts a time of the hub's clock to seconds of the run, for the rounds' records. Null: they have the hub's.
   std::function<double(double now)> run_seconds;
@@ -68,6 +73,10 @@ class FederatedPolicy : public UpdatePolicy {
   virtual void stop() = 0;
   /// Returns the records of all finished rounds.
   virtual std::vector<RoundRecord> rounds() const = 0;
+  /// Where clients keep local parameters: returns each client's model, by client: the shared weights with a copy of the
+  /// local ones that it had at the end of its last round. Empty: all clients have the same model. Call it in on_round,
+  /// or while no client visits the server.
+  virtual std::map<int, ModelValues> own_models() const { return {}; }
   /// Returns what all finished rounds have spent of the clients' privacy; nullopt: the options ask for none.
   std::optional<PrivacySpent> privacy() const;
 };

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trireme/error.h"
@@ -16,6 +18,19 @@ namespace trireme {
 namespace {
 
 constexpr double kUsualDeltaPower = -1.1;  // of the number of clients: McMahan et al., 2018
+
+/// Returns the words of the key; see UpdatePolicy::local_parameters.
+std::vector<std::string> read_local_parameters(const ConfigTable& update) {
+  std::istringstream words(update.get_string("local_parameters", ""));
+  std::vector<std::string> names;
+  for (std::string word; words >> word;) {
+    if (const size_t star = word.find('*'); star != word.npos && star + 1 != word.size())
+      update.fail("local_parameters", fmt::format("\"{}\": a * is allowed only at the end", word),
+                  "name parameters, for example \"fc.* layer1.0.conv1.weight\", or \"batch-norm\"");
+    names.push_back(std::move(word));
+  }
+  return names;
+}
 
 FederatedOptions read_options(const ConfigTable& update, const RunFacts& facts) {
   FederatedOptions options;
@@ -33,6 +48,7 @@ FederatedOptions read_options(const ConfigTable& update, const RunFacts& facts) 
   if (options.dropout > 0 && options.rounds.timeout == 0)
     update.fail("dropout", "a round whose clients do not answer would never end", "add round_timeout = \"60 s\"");
   options.moments = read_moments(update, options.moments, false);
+  options.local_parameters = read_local_parameters(update);
   options.compression = read_compression(update);
   return options;
 }
@@ -76,6 +92,9 @@ void read_privacy(const ConfigTable& update, FederatedOptions& options) {
   if (options.clip_norm == 0)
     update.fail("noise", "it is in units of clip_norm, which is not given", "add clip_norm = 1");
   if (options.rounds.fraction == 0) update.fail("fraction", "noise needs a share of the clients", "choose above 0");
+  if (!options.local_parameters.empty())
+    update.fail("local_parameters", "their mean in the result would tell about the clients' samples without noise",
+                "leave out one of local_parameters and noise");
   using Kind = AggregateOptions::Kind;
   if (options.aggregate.kind != Kind::mean)
     update.fail("aggregate", "noise hides one client in a mean only", "leave one of them out");

@@ -33,6 +33,7 @@ AgreementMemory predict_agreement_memory(const RunSpec& experiment, const Plan& 
     if (accounts.back() != kNoDevice) reset_memory_peak(accounts.back());
   }
   const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
+  stand_in.prepare(*update);
   auto* const federated = dynamic_cast<FederatedPolicy*>(update.get());
   if (federated)
     federated->on_round = [federated, rounds = 0](const RoundRecord&, const ModelValues&) mutable {

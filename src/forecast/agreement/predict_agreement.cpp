@@ -55,6 +55,7 @@ struct Exchanges {
 Exchanges exchanges_of(const RunSpec& experiment, const StandIn& stand_in, const Plan& plan, const ReplicaTimes& times,
                        int64_t steps_per_epoch, int64_t steps) {
   const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
+  stand_in.prepare(*update);
   Exchanges exchanges;
   if (auto* federated = dynamic_cast<FederatedPolicy*>(update.get())) {
     federated->on_round = [&, federated](const RoundRecord&, const ModelValues&) {

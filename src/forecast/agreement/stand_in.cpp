@@ -6,9 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <set>
+#include <string>
 
 #include "base/touched_bytes.h"
+#include "forecast/agreement_plan.h"
 #include "program/compile.h"
+#include "runtime/local_parts_of.h"
 #include "runtime/optimizer.h"
 #include "runtime/precision.h"
 
@@ -16,6 +20,20 @@ namespace trireme {
 namespace {
 
 constexpr int64_t kElements = 4096;  // of all weights together: enough for shards and fragments
+
+/// Returns by bucket of the stand-in how many of its elements stay with each replica. What is exchanged keeps at least
+/// one element where the model's bucket has any.
+std::vector<int64_t> local_elements(const Program& program, const Model& model, const std::vector<std::string>& words,
+                                    const StandIn& stand_in) {
+  std::vector<int64_t> local(stand_in.weights.size()), shared(stand_in.weights.size());
+  if (words.empty()) return local;
+  for (const LocalParts::Run& run : local_parts_of(program, model, words).runs)
+    (run.is_local ? local : shared)[run.bucket] += run.elements;
+  for (size_t b = 0; b < local.size(); ++b)
+    local[b] = std::min(int64_t(std::llround(double(local[b]) / stand_in.scale)),
+                        stand_in.weights[b] - (shared[b] > 0 ? 1 : 0));
+  return local;
+}
 
 }  // namespace
 
@@ -35,9 +53,15 @@ StandIn::StandIn(const RunSpec& experiment, const Model& model, const Plan& plan
   scale = std::max(1.0, double(all) / double(kElements));
   for (const int64_t count : elements)
     weights.push_back(std::max<int64_t>(1, int64_t(std::llround(double(count) / scale))));
+  const std::vector<std::string> words =
+      make_policy(plan.agreement, {}, facts_of(experiment, plan))->local_parameters();
+  local = local_elements(program, model, words, *this);
+  const std::set<std::string> names = local_names(model, words);
   for (const BufferSpec& buffer : model.buffers())
-    if (buffer.name.ends_with("running_mean")) statistics += element_count(buffer.shape);
+    if (buffer.name.ends_with("running_mean"))
+      (names.contains(buffer.name) ? local_statistics : statistics) += element_count(buffer.shape);
   statistics = int64_t(std::llround(double(statistics) / scale));
+  local_statistics = int64_t(std::llround(double(local_statistics) / scale));
 }
 
 ReplicaState StandIn::state() const {
@@ -48,8 +72,22 @@ ReplicaState StandIn::state() const {
     std::vector<at::Tensor>& of_bucket = state.moments.emplace_back();
     for (int m = 0; m < moments; ++m) of_bucket.push_back(zeros(count));
   }
-  if (statistics > 0) state.statistics = {{zeros(statistics), zeros(statistics)}};
+  for (const int64_t channels : {statistics, local_statistics})
+    if (channels > 0) state.statistics.push_back({zeros(channels), zeros(channels)});
   return state;
+}
+
+void StandIn::prepare(UpdatePolicy& update) const {
+  if (update.local_parameters().empty()) return;
+  LocalParts parts;
+  for (size_t b = 0; b < weights.size(); ++b) {
+    const int64_t shared = weights[b] - local[b];
+    if (shared > 0) parts.runs.push_back({b, 0, shared, false});
+    if (local[b] > 0) parts.runs.push_back({b, shared, local[b], true});
+  }
+  if (statistics > 0) parts.statistics.push_back(false);
+  if (local_statistics > 0) parts.statistics.push_back(true);
+  update.set_local(parts);
 }
 
 StepsToPlay steps_to_play(const RunSpec& experiment, const Plan& plan, int64_t steps_per_epoch, int64_t steps) {

@@ -18,12 +18,16 @@ namespace trireme {
 struct StandIn {
   StandIn(const RunSpec& experiment, const Model& model, const Plan& plan);
   ReplicaState state() const;
+  /// Call it once on a policy of the plan before it plays: tells it which parts of `state` stay with each replica.
+  void prepare(UpdatePolicy& update) const;
 
   c10::ScalarType dtype;
   std::vector<int64_t> weights;  ///< elements of the stand-in, by bucket
-  int64_t statistics = 0;        ///< channels of all batch norms together, of the stand-in
-  int moments = 0;               ///< tensors of the optimizer's state
-  double scale = 1;              ///< elements of the model per element of the stand-in
+  std::vector<int64_t> local;    ///< by bucket: how many of its elements, the last ones, stay with each replica
+  /// Channels of all batch norms together that are exchanged, and of those that stay with each replica, of the stand-in
+  int64_t statistics = 0, local_statistics = 0;
+  int moments = 0;   ///< tensors of the optimizer's state
+  double scale = 1;  ///< elements of the model per element of the stand-in
 };
 
 /// How a replica trains.

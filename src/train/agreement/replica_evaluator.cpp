@@ -22,10 +22,27 @@ bool are_equal(const ReplicaSnapshot& a, const ReplicaSnapshot& b) {
   const auto equal = [](const at::Tensor& x, const at::Tensor& y) {
     return x.sizes() == y.sizes() && x.equal(y.to(x.device()));  // snapshots may be of replicas on two GPUs
   };
-  return a.samples == b.samples && std::ranges::equal(a.values.weights, b.values.weights, equal) &&
-         std::ranges::equal(a.values.statistics, b.values.statistics, [&](const auto& x, const auto& y) {
-           return equal(x.mean, y.mean) && equal(x.variance, y.variance);
+  const auto equal_values = [&](const ModelValues& x, const ModelValues& y) {
+    return std::ranges::equal(x.weights, y.weights, equal) &&
+           std::ranges::equal(x.statistics, y.statistics, [&](const auto& s, const auto& t) {
+             return equal(s.mean, t.mean) && equal(s.variance, t.variance);
+           });
+  };
+  return a.samples == b.samples && equal_values(a.values, b.values) &&
+         std::ranges::equal(a.own, b.own, [&](const auto& x, const auto& y) {
+           return x.first == y.first && equal_values(x.second, y.second);
          });
+}
+
+constexpr int kWhole = -1;  // in place of a replica: the values of the run as a whole
+
+/// Returns the replicas whose own models are evaluated, or kWhole alone.
+std::vector<int> evaluated_models(const ReplicaSnapshot& snapshot) {
+  std::vector<int> models;
+  models.reserve(snapshot.own.size() + 1);
+  for (const auto& [replica, values] : snapshot.own) models.push_back(replica);
+  if (models.empty()) models.push_back(kWhole);
+  return models;
 }
 
 }  // namespace
@@ -43,8 +60,10 @@ struct ReplicaEvaluator::EvaluationWorkers {
   ReplicaView view;
   ReplicaState state;  ///< used by rank 0 only, like `snapshot`
   ReplicaSnapshot snapshot;
-  bool goes_on = true, is_evaluated = true;  ///< written by rank 0 between two barriers
-  std::vector<StepOutcome> outcomes;         ///< by rank
+  bool goes_on = true, is_evaluated = true;           ///< written by rank 0 between two barriers
+  std::vector<int> models;                            ///< evaluated_models of the snapshot; written likewise
+  std::vector<StepOutcome> outcomes;                  ///< by rank
+  std::map<int, std::vector<StepOutcome>> of_models;  ///< the outcomes by model; used by rank 0 only
 };
 
 ReplicaEvaluator::~ReplicaEvaluator() {
@@ -129,34 +148,55 @@ void ReplicaEvaluator::work_as(int rank, EvaluationWorkers& workers) {
   worker.show(workers.view);
   worker.barrier();
   if (rank == 0) workers.state = workers.view.state();
-  const auto take = [this](int64_t k) { return batch_from(task_.batches.evaluation(k)); };
   while (true) {
-    if (rank == 0) {
-      bool is_last = false;
-      workers.goes_on = next(workers.snapshot, is_last);
-      const bool is_known = workers.is_evaluated && newest_ && workers.goes_on && are_equal(workers.snapshot, *newest_);
-      if (workers.goes_on && (!newest_ || workers.snapshot.samples >= newest_->samples)) newest_ = workers.snapshot;
-      if (newest_) write_values(workers.goes_on ? workers.snapshot.values : newest_->values, workers.state);
-      workers.view.renew();
-      workers.is_evaluated = workers.goes_on && !is_known && (is_last || !stop_());
-    }
+    if (rank == 0) take_next(workers);
     worker.barrier();
     if (!workers.goes_on) break;
-    if (workers.is_evaluated)
-      workers.outcomes[size_t(rank)] = evaluate_all(worker, task_.plan, task_.data, task_.batches.evaluations(), take);
+    for (const int model : workers.models) {
+      if (rank == 0) {
+        write_values(model == kWhole ? workers.snapshot.values : workers.snapshot.own.at(model), workers.state);
+        workers.view.renew();
+      }
+      worker.barrier();
+      const auto take = [&](int64_t k) {
+        return batch_from(model == kWhole ? task_.batches.whole().evaluation(k) : task_.batches.evaluation(model, k));
+      };
+      workers.outcomes[size_t(rank)] =
+          evaluate_all(worker, task_.plan, task_.data, task_.batches.whole().evaluations(), take);
+      worker.barrier();
+      if (rank == 0) workers.of_models[model] = workers.outcomes;
+    }
     worker.barrier();
-    if (rank == 0 && workers.is_evaluated) post(workers.snapshot, workers.outcomes);
+    if (rank == 0 && workers.is_evaluated) post(workers.snapshot, std::exchange(workers.of_models, {}));
   }
   if (newest_) weights_->gather(rank, worker, workers.store);
 }
 
-void ReplicaEvaluator::post(const ReplicaSnapshot& snapshot, std::vector<StepOutcome> outcomes) {
+/// Rank 0. Takes the next snapshot and decides which models are evaluated. After the last snapshot the workers hold the
+/// newest values.
+void ReplicaEvaluator::take_next(EvaluationWorkers& workers) {
+  bool is_last = false;
+  workers.goes_on = next(workers.snapshot, is_last);
+  const bool is_known = workers.is_evaluated && newest_ && workers.goes_on && are_equal(workers.snapshot, *newest_);
+  if (workers.goes_on && (!newest_ || workers.snapshot.samples >= newest_->samples)) newest_ = workers.snapshot;
+  workers.is_evaluated = workers.goes_on && !is_known && (is_last || !stop_());
+  workers.models = workers.is_evaluated ? evaluated_models(workers.snapshot) : std::vector<int>();
+  if (workers.goes_on || !newest_) return;
+  write_values(newest_->values, workers.state);
+  workers.view.renew();
+}
+
+/// `outcomes`: by model, then by rank.
+void ReplicaEvaluator::post(const ReplicaSnapshot& snapshot, const std::map<int, std::vector<StepOutcome>>& outcomes) {
   const int64_t batch = task_.experiment.batch;
-  records_.post_whole({.evaluation = true,
-                       .step = (snapshot.samples + batch - 1) / batch,
-                       .outcomes = std::move(outcomes),
-                       .samples = snapshot.samples,
-                       .seconds = snapshot.seconds});
+  StepRecord record{.evaluation = true,
+                    .step = (snapshot.samples + batch - 1) / batch,
+                    .outcomes = {},
+                    .samples = snapshot.samples,
+                    .seconds = snapshot.seconds};
+  if (snapshot.own.empty()) record.outcomes = outcomes.at(kWhole);
+  else record.own = outcomes;
+  records_.post_whole(std::move(record));
 }
 
 }  // namespace trireme

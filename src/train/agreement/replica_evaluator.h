@@ -4,14 +4,15 @@
 
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "base/mutex.h"
-#include "experiment/batches.h"
 #include "experiment/experiment.h"
+#include "experiment/replica_batches.h"
 #include "metrics/result.h"
 #include "program/program.h"
 #include "train/step_records.h"
@@ -26,6 +27,8 @@ struct ReplicaSnapshot {
   int64_t samples = 0;  ///< of all replicas
   double seconds = 0;   ///< on the hub's clock
   ModelValues values;
+  /// Where replicas keep local parameters: each one's own model, by replica. Then these are evaluated, not `values`.
+  std::map<int, ModelValues> own = {};
 };
 
 /// add() may be called by any thread; all other functions belong to one thread.
@@ -43,7 +46,7 @@ class ReplicaEvaluator {
     const Plan& plan;
     const Program& training;
     const Program& evaluation;
-    const Batches& batches;
+    const ReplicaBatches& batches;
   };
   ReplicaEvaluator(const Task& task, StepRecords& records) : task_(task), records_(records) {}
   ~ReplicaEvaluator();
@@ -64,7 +67,8 @@ class ReplicaEvaluator {
   void work();
   void work_as(int rank, EvaluationWorkers& workers);
   bool next(ReplicaSnapshot& snapshot, bool& is_last);
-  void post(const ReplicaSnapshot& snapshot, std::vector<StepOutcome> outcomes);
+  void take_next(EvaluationWorkers& workers);
+  void post(const ReplicaSnapshot& snapshot, const std::map<int, std::vector<StepOutcome>>& outcomes);
   void close();
 
   const Task task_;

@@ -14,6 +14,7 @@
 #include "forecast/modelled_steps.h"
 #include "plan/named.h"
 #include "plan/strategies.h"
+#include "runtime/local_parts_of.h"
 #include "train/agreement/agreement_state.h"
 #include "train/agreement/replica_group.h"
 #include "train/agreement/replica_reports.h"
@@ -91,7 +92,7 @@ RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const 
              trireme::samples_of(begun_)),
       begun_seconds_(beginning.seconds),
       all_here_(!make_world.make),
-      evaluator_({experiment, model, data, plan, training, evaluation, batches_.whole()}, records) {
+      evaluator_({experiment, model, data, plan, training, evaluation, batches_}, records) {
   check_emulation(experiment, plan.workers());
   if (update_->shares_memory()) check_memory_is_shared(experiment, plan.name);
   check_inner_plan(plan, *update_);
@@ -102,6 +103,8 @@ RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const 
   if (plan.workers() > kMaxDevices)
     fail_user({counted(plan.workers(), "worker"), "are too many",
                fmt::format("at most {} can work in one process", kMaxDevices), "use fewer"});
+  if (const std::vector<std::string> words = update_->local_parameters(); !words.empty())
+    update_->set_local(local_parts_of(training, model, words));
   follow_rounds();
   evaluate_every_ = std::max<int64_t>(1, samples_of(experiment.evaluate_every));
   samples_ = trireme::samples_of(begun_);
@@ -138,7 +141,7 @@ void RunAgreement::follow_rounds() {
     if (!take_due(samples)) return;
     // As for all snapshots: charged to no device, since they belong to the evaluator.
     const DeviceScope uncharged(kNoDevice);
-    evaluator_.add({samples, record.seconds, copy_of(values)});
+    add_snapshot({samples, record.seconds, copy_of(values)});
   };
   federated->run_seconds = [this](double now) { return now - began_; };
 }
@@ -274,7 +277,7 @@ void RunAgreement::keep_newest() {
   const DeviceScope uncharged(kNoDevice);
   std::optional<ModelValues> values = update_->server()->values();
   MutexLock lock(mutex_);
-  if (values && samples_ > 0) evaluator_.add({samples_, last_end_, std::move(*values)});
+  if (values && samples_ > 0) add_snapshot({samples_, last_end_, std::move(*values)});
 }
 
 SnapshotShape RunAgreement::snapshot_shape() const {
@@ -319,7 +322,15 @@ void RunAgreement::keep_if_due(ReplicaGroup& group, int64_t step) {
 /// Passes the snapshot to the process that evaluates it.
 void RunAgreement::hand_over(Hub& hub, ReplicaSnapshot snapshot) {
   if (hub.reports()) hub.report(report_of(snapshot));
-  else evaluator_.add(std::move(snapshot));
+  else add_snapshot(std::move(snapshot));
+}
+
+/// Adds the values of the run as a whole, and where clients keep local parameters each client's own.
+void RunAgreement::add_snapshot(ReplicaSnapshot snapshot) {
+  const DeviceScope uncharged(kNoDevice);
+  if (const auto* federated = dynamic_cast<const FederatedPolicy*>(update_.get()))
+    snapshot.own = federated->own_models();
+  evaluator_.add(std::move(snapshot));
 }
 
 void RunAgreement::end(ReplicaGroup& group) {

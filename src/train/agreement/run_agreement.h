@@ -165,6 +165,7 @@ class RunAgreement {
   void add_part(TrainingState part);
   int64_t samples_of_all(Hub& hub, const ReplicaGroup& group);
   void hand_over(Hub& hub, ReplicaSnapshot snapshot);
+  void add_snapshot(ReplicaSnapshot snapshot);
   bool take_due(int64_t& samples);
   void keep_central_if_due(double seconds);
   void write_server_state(bool is_last);

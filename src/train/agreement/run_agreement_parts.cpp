@@ -114,7 +114,7 @@ void RunAgreement::take(int replica, Request report) {
         snapshot.samples = samples();
         snapshot.seconds += begun_of_client(replica);
       }
-      return evaluator_.add(std::move(snapshot));
+      return add_snapshot(std::move(snapshot));
     }
     case ReplicaReportKind::memory:
       for (const ReportedMemory& memory : memory_from(report, int(memory_.size())))

@@ -84,6 +84,19 @@ void add_refusals(const ReplicaReport& report, RunResult& result) {
     result.warnings.push_back(fmt::format("{} answers came after the end of their round and were not used", late));
 }
 
+/// Adds a line about the range of the clients' own models. `own` is not empty, nor are its metrics.
+void add_own_range(const std::vector<OwnEvaluation>& own, RunResult& result) {
+  const auto less = [](const OwnEvaluation& a, const OwnEvaluation& b) {
+    return a.metrics.front().value < b.metrics.front().value;
+  };
+  const auto [least, most] = std::minmax_element(own.begin(), own.end(), less);
+  result.warnings.push_back(fmt::format(
+      "test results are means over the own models of {}: {} from {} (client {}) to {} (client {}); the saved "
+      "weights are the mean of these models",
+      counted(int64_t(own.size()), "client"), kind_of_metric(least->metrics.front().name).title,
+      metric_text(least->metrics.front()), least->replica, metric_text(most->metrics.front()), most->replica));
+}
+
 /// Adds the rounds, and what they have spent of the clients' privacy.
 void add_rounds(const FederatedPolicy& policy, RunResult& result) {
   result.replicas->rounds = policy.rounds();
@@ -267,6 +280,8 @@ void add_replica_results(const RunAgreement& agreement, const Experiment& experi
   if (!result.replicas) return;
   if (const auto* federated = dynamic_cast<const FederatedPolicy*>(&agreement.update())) add_rounds(*federated, result);
   add_refusals(*result.replicas, result);
+  const std::vector<OwnEvaluation>& own = result.replicas->own;
+  if (!own.empty() && !own.front().metrics.empty()) add_own_range(own, result);
 }
 
 void hand_out_weights(const Run& run, const RunEnding& ending, TrainObserver& observer, RunResult& result) {
