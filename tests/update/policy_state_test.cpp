@@ -248,12 +248,18 @@ void expect_resumes_after_rounds(const FederatedOptions& options, bool threads, 
              .momentum = 0.5,
              .dtype = at::kFloat,
              .threads = threads};
-  run.has_statistics = !threads;  // clients' statistics are mixed in the order of arrival
-  auto policy = federated(options);
+  const bool is_local = !options.local_parameters.empty();
+  run.has_statistics = is_local || !threads;  // clients' statistics are mixed in the order of arrival
+  const auto make = [&] {
+    auto made = federated(options);
+    if (is_local) made->set_local(toy_local_parts(run.has_statistics));
+    return made;
+  };
+  auto policy = make();
   const ToyRun::Outcome undisturbed = run.train(*policy, {});
   for (int64_t stop_at = 0; stop_at + 1 < options.rounds.rounds; ++stop_at) {
     ToyCheckpoint checkpoint;
-    auto first = federated(options);
+    auto first = make();
     std::atomic<bool> stopping = false;
     first->on_round = [&](const RoundRecord& record, const ModelValues&) {
       if (record.round != stop_at) return;
@@ -262,7 +268,7 @@ void expect_resumes_after_rounds(const FederatedOptions& options, bool threads, 
     };
     run.train(*first, {.stops = [&](int, int64_t) { return stopping.load(); }, .checkpoint = &checkpoint});
     const ToyCheckpoint read = through_bytes(checkpoint);
-    auto second = federated(options);
+    auto second = make();
     const ToyRun::Outcome after = run.train(*second, {.from = &read});
     expect_same_end(after, undisturbed, what + " after round " + std::to_string(stop_at));
     const std::vector<RoundRecord> got = second->rounds(), wanted = policy->rounds();
@@ -292,7 +298,8 @@ TEST(PolicyStates, Federated) {
         {.rounds = rounds,
         .aggregate = {.kind = AggregateOptions::Kind::equal},
         .control_variates = true,
-        .compression = kSparse}})
+        .compression = kSparse},
+        {.rounds = rounds, .local = steps(2), .proximal = 0.5, .local_parameters = {"batch-norm"}}})
     for (const bool threads : {false, true})
       expect_resumes_after_rounds(options, threads,
                                   federated(options)->description() + (threads ? ", threads" : ", modelled clock"));
