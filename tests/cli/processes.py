@@ -12,6 +12,30 @@ from support import BUSY, CliTest, json_lines, stop, text_of, wait_until
 TOKEN = "a token of these tests"
 LONG = ["--set", "length=100000 steps", "--set", "evaluate_every=100000 steps"]
 LOCAL = "local-sgd,every=2 steps"
+# A model with batch norms, and clients whose images have noise of different strength.
+BATCH_NORMS = """
+batch = 16
+length = "8 steps"
+evaluate_every = "4 steps"
+devices = [2]
+strategies = ["fedavg"]
+
+[model]
+name = "cifar-resnet18"
+options.width = 2
+
+[data]
+name = "mnist"
+train_limit = 400
+test_limit = 64
+
+[optimizer]
+learning_rate = 0.05
+momentum = 0
+
+[update]
+shares = "features"
+"""
 
 
 class Processes(CliTest):
@@ -100,6 +124,30 @@ class Processes(CliTest):
             self.assertEqual(len(processes["memory_bytes"]), 2)
         # over a star each of two replicas sends its weights once per average, as in a ring; 784-32-10 parameters in float32
         self.assertGreaterEqual(self.json("p0.json")["rows"][0]["replicas"]["bytes_sent"], 3 * 2 * 4 * (784 * 32 + 32 + 32 * 10 + 10))
+
+    def test_batch_norms_stay_with_clients_that_are_processes(self):
+        """The server has each client's newest ones: for evaluations, for checkpoints, and for clients that join it again."""
+        self.write("bn.toml", BATCH_NORMS)
+        policy = ["--plan", "fedavg,rounds=4,local=2 steps,local_parameters=batch-norm"]
+        saves = ["--set", "checkpoint.every=2 steps", "--set", "checkpoint.keep=0"]
+        self.trireme("train", "bn.toml", *policy, "--out", "t")
+        self.trireme("launch", "-n", "2", "train", "bn.toml", *policy, "--out", "l")
+        self.trireme("serve", "bn.toml", *policy, "--spawn", "2", *saves, "--out", "s")
+        rows = {kind: self.json(kind, "run.json")["rows"][0] for kind in "tls"}
+        own = [client["loss"] for client in rows["t"]["replicas"]["own"]]
+        self.assertEqual(len(set(own)), 2, own)
+        self.assertAlmostEqual(rows["t"]["test"]["loss"], sum(own) / 2)
+        for kind in "ls":
+            self.assertEqual(rows[kind]["status"], "ok", rows[kind]["reason"])
+            self.assertEqual(self.weights("t"), self.weights(kind), kind)
+            self.assertEqual([client["loss"] for client in rows[kind]["replicas"]["own"]], own, kind)
+        self.assertEqual(rows["l"]["replicas"]["bytes_sent"], rows["t"]["replicas"]["bytes_sent"])
+        first = os.path.join("s", "checkpoints", sorted(os.listdir(self.path("s", "checkpoints")))[0])
+        self.trireme("checkpoints", "verify", "s", data=False)
+        self.trireme("serve", "bn.toml", *policy, "--spawn", "2", "--resume", first, "--out", "r")
+        rest = self.json("r", "run.json")["rows"][0]
+        self.assertEqual((rest["status"], len(rest["replicas"]["rounds"])), ("ok", 4), rest["reason"])
+        self.assertEqual(len({client["loss"] for client in rest["replicas"]["own"]}), 2, "each has got its own back")
 
     def test_a_round_goes_on_without_a_client_which_comes_back(self):
         server, address = self.serve("--clients", "2", "--plan", "fedavg,rounds=100000,local=2 steps", "--out", "o", *LONG)

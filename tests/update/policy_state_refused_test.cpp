@@ -12,8 +12,6 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kMoreThanEnough = 100000;  // steps; clients stop when there are no more rounds
-
 const ToyRun kElastic{.make = with_replicas(easgd, EasgdOptions{.period = 2, .shards = 2})};
 
 ToyCheckpoint checkpoint_of(const ToyRun& run) {

@@ -22,7 +22,6 @@
 namespace trireme {
 namespace {
 
-constexpr int64_t kMoreThanEnough = 100000;  // steps; clients stop when there are no more rounds
 const Length kEachEpoch{1, Length::Unit::epochs};
 const Codec kSparse{.kind = Codec::Kind::topk, .share = 0.3}, kSigns{.kind = Codec::Kind::sign};
 

@@ -21,7 +21,8 @@ namespace trireme {
 
 using Vector = std::vector<double>;
 
-constexpr double kRate = 0.05;  ///< learning rate of most tests
+constexpr double kRate = 0.05;               ///< learning rate of most tests
+constexpr int64_t kMoreThanEnough = 100000;  ///< steps; clients stop when there are no more rounds
 
 inline Length steps(int64_t n) { return {double(n), Length::Unit::steps}; }
 

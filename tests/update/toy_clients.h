@@ -11,8 +11,6 @@
 
 namespace trireme {
 
-constexpr int64_t kMoreThanEnough = 100000;  // steps; clients stop when there are no more rounds
-
 /// One client for each entry of `seconds`, the duration of its steps on the modelled clock.
 inline std::vector<ToyResult> train_clients(FederatedPolicy& policy, const ToyProblem& problem, ToyOptions options,
                                             std::vector<double> seconds) {
