@@ -297,7 +297,7 @@ std::string describe(const FederatedOptions& options) {
 
 class Federated final : public FederatedPolicy {
  public:
-  explicit Federated(const FederatedOptions& options) : options_(options), server_(options, *this) {}
+  explicit Federated(const FederatedOptions& options) : options_(options), server_(options, on_round, run_seconds) {}
   std::string description() const override { return describe(options_); }
   ShardServer* server() override { return &server_; }
   WhenLost when_lost() const override { return WhenLost::may_return; }

@@ -258,9 +258,9 @@ void FederatedServer::end_round(CentralShard& shard, double now) {
   }
   RoundRecord record = rounds_.record();
   record.samples = sum_.samples();
-  record.seconds = policy_.run_seconds ? policy_.run_seconds(now) : now;
+  record.seconds = run_seconds_ ? run_seconds_(now) : now;
   sum_.clear();
-  if (policy_.on_round) policy_.on_round(record, values_of_round(shard));
+  if (on_round_) on_round_(record, values_of_round(shard));
   if (stops_) rounds_.stop();
   else rounds_.next(now);
   MutexLock lock(mutex_);

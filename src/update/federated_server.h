@@ -9,11 +9,15 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
 #include "update/central_server.h"
-#include "update/federated.h"
+#include "update/federated_options.h"
+#include "update/federated_rounds.h"
+#include "update/round_sum.h"
+#include "update/server_optimizer.h"
 
 namespace trireme {
 
@@ -35,10 +39,13 @@ class FederatedServer final : public CentralServer {
                        kReturn = kFirstOperation + 3, kVariate = kFirstOperation + 4, kChange = kFirstOperation + 5;
   static constexpr int kKeep = kFirstOfOthers, kOwn = kFirstOfOthers + 1, kMean = kFirstOfOthers + 2;
 
-  FederatedServer(const FederatedOptions& options, const FederatedPolicy& policy)
+  /// `on_round`, `run_seconds`: see FederatedPolicy; they must outlive the server, and may be set before the run
+  /// begins.
+  FederatedServer(const FederatedOptions& options, const OnRound& on_round, const RunSeconds& run_seconds)
       : CentralServer(1, options.compression),
         options_(options),
-        policy_(policy),
+        on_round_(on_round),
+        run_seconds_(run_seconds),
         rounds_(options.rounds),
         optimizer_(options.server),
         sum_(options.aggregate) {}
@@ -57,7 +64,7 @@ class FederatedServer final : public CentralServer {
   void stop() { stops_ = true; }
   /// Call it before any visit.
   void set_local(std::shared_ptr<const LocalParts> parts) { local_ = std::move(parts); }
-  /// See FederatedPolicy.
+  /// See FederatedPolicy::own_models.
   std::map<int, ModelValues> own_models() const;
   std::vector<RoundRecord> records() const;
 
@@ -80,7 +87,8 @@ class FederatedServer final : public CentralServer {
 
   // accessed only by the current visitor of the one shard
   const FederatedOptions options_;
-  const FederatedPolicy& policy_;
+  const OnRound& on_round_;
+  const RunSeconds& run_seconds_;
   FederatedRounds rounds_;
   ServerOptimizer optimizer_;
   RoundSum sum_;
