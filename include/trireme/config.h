@@ -39,6 +39,9 @@ class ConfigTable {
   /// name instead, if the user did not write --set: "--device cuda".
   void override_with(std::string_view assignment, std::string_view flag = "");
 
+  /// Messages about missing keys advise --set from now on. For documents that a command line can override.
+  void allow_set();
+
   /// Allows a string under `key` as the short form of a table with that string under `name`. Later assignments may add
   /// keys to that table. Example: `model = "lenet"` for `[model]` with `name = "lenet"`.
   void allow_short_form(std::string key, std::string name);

@@ -223,6 +223,7 @@ void read_all_but_subject(const ConfigTable& file, const std::filesystem::path& 
 
 Experiment read_experiment(const std::filesystem::path& path, const ExperimentOverrides& overrides) {
   ConfigTable file = ConfigTable::from_file(path);
+  file.allow_set();
   file.allow_short_form("model", "name");
   const std::vector<PhaseSpec> phases = read_phases(file);
   change_to_phase(overrides.phase, phases, file);

@@ -21,14 +21,10 @@ namespace {
 constexpr int64_t kMostDevices = int64_t{1} << 20;
 const std::vector<std::string> kPrecisions{"fp32", "bf16", "fp64"};
 
-/// Throws a user error if the key is missing. The getters of ConfigTable would return a default, or give advice for
-/// experiments.
+/// Throws a user error if the key is missing. Getters of ConfigTable that take a unit would return a default.
 void require(const ConfigTable& table, std::string_view key) {
-  if (table.has(key)) return;
-  fail_user({.where = table.where(key),
-             .what = fmt::format("key \"{}\" is missing", key),
-             .why = "it has no default",
-             .next = "add it to the file"});
+  if (!table.has(key))
+    table.fail(key, fmt::format("key \"{}\" is missing: it has no default", key), "add it to the file");
 }
 
 std::string required_string(const ConfigTable& table, std::string_view key) {

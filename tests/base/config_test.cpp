@@ -65,8 +65,30 @@ TEST(Config, FallsBackWhereAbsent) {
   EXPECT_FALSE(c.has("x"));
   EXPECT_EQ(c.table("absent").get_int("y", 1), 1);
   EXPECT_TRUE(c.tables("absent").empty());
+  expect_error(Blame::user, {"mnist.toml", "absent.y", "missing", "; add it to the file"},
+               [&] { c.table("absent").require_int("y"); });
+  c.allow_set();
   expect_error(Blame::user, {"mnist.toml", "absent.y", "missing", "--set absent.y="},
                [&] { c.table("absent").require_int("y"); });
+}
+
+TEST(Config, AMissingKeyIsSoughtAmongThoseThatNothingHasRead) {
+  const std::string text = "lenght = 3\nname = \"x\"\n[modle]\nnmae = \"y\"\n[[layer]]\nkidn = \"conv\"\nwidth = 1\n";
+  ConfigTable c = ConfigTable::from_string(text, "x.toml");
+  c.allow_set();
+  expect_error(Blame::user, {"\"length\" is missing", "x.toml:1: lenght: did you mean \"length\"?"},
+               [&] { c.require_int("length"); });
+  expect_error(Blame::user, {"\"model.name\" is missing", "x.toml:3: modle: did you mean \"model\"?"},
+               [&] { c.table("model").require_string("name"); });
+  expect_error(Blame::user, {"\"layer[0].kind\" is missing", "x.toml:6: layer[0].kidn: did you mean \"kind\"?"},
+               [&] { c.tables("layer")[0].require_string("kind"); });
+  expect_error(Blame::user, {"modle.name", "says nothing", "x.toml:4: modle.nmae: did you mean \"name\"?"},
+               [&] { c.table("modle").fail("name", "says nothing", "say it"); });
+  expect_error(Blame::user, {"layer[0].y", "; add it to the file"}, [&] { c.tables("layer")[0].require_int("y"); });
+  c.override_with("data.nam=\"z\"");
+  expect_error(Blame::user, {"--set data.nam=\"z\": did you mean \"name\"?"}, [&] { c.require_string("data.name"); });
+  c.get_string("name", "");
+  expect_error(Blame::user, {"\"names\" is missing", "--set names="}, [&] { c.require_string("names"); });
 }
 
 TEST(Config, WrongTypesNameFileLineKeyValueAndReason) {
@@ -78,7 +100,7 @@ TEST(Config, WrongTypesNameFileLineKeyValueAndReason) {
                [&] { c.table("model").get_bool("width", false); });
   expect_error(Blame::user, {"mnist.toml:8: strategies", "list of whole numbers"},
                [&] { c.get_ints("strategies", {}); });
-  expect_error(Blame::user, {"mnist.toml:2: batch", "a list of strings", "in brackets"},
+  expect_error(Blame::user, {"mnist.toml:2: batch", "a list of strings", "in quotes, in brackets"},
                [&] { c.get_strings("batch", {}); });
   EXPECT_EQ(c.get_ints("batch", {}), std::vector<int64_t>{c.get_int("batch", 0)});  // one value counts as a list
   expect_error(Blame::user, {"mnist.toml:2: batch", "a table"}, [&] { c.table("batch"); });

@@ -13,6 +13,7 @@
 
 #include "base/config/assignment.h"
 #include "base/config/key_path.h"
+#include "base/config/toml_text.h"
 #include "base/config/unknown_key.h"
 #include "base/json_file.h"
 #include "base/text.h"
@@ -22,8 +23,9 @@
 namespace trireme {
 
 struct ConfigTable::Document {
-  std::string name;       ///< the file, for messages
-  bool has_lines = true;  ///< messages state the line
+  std::string name;        ///< the file, for messages
+  bool has_lines = true;   ///< messages state the line
+  bool takes_set = false;  ///< messages about missing keys name --set
   toml::table root;
   std::set<std::string> known;                    ///< full paths that a getter has requested, present or not
   std::map<std::string, std::string> overridden;  ///< full path -> "--set path=value"
@@ -36,98 +38,6 @@ struct ConfigTable::Document {
 };
 
 namespace {
-
-/// Writes the number with the fewest digits that identify it: 0.1, not 0.10000000000000001.
-std::string shortest(double value) {
-  std::string text = fmt::format("{}", value);
-  return text.find_first_not_of("-0123456789") == text.npos ? text + ".0" : text;
-}
-
-std::string written(const toml::node& node) {
-  if (const auto number = node.value_exact<double>()) return shortest(*number);
-  std::ostringstream text;
-  if (const auto* array = node.as_array(); array && !array->empty()) {
-    text << "[";
-    for (const toml::node& element : *array) text << (&element == array->get(0) ? " " : ", ") << written(element);
-    text << " ]";
-  } else {
-    node.visit([&](const auto& value) { text << value; });
-  }
-  return text.str();
-}
-
-std::string shown(const toml::node& node) {
-  std::string line = written(node);
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  constexpr size_t kLongest = 60;
-  if (line.size() > kLongest) line = line.substr(0, kLongest) + "...";
-  return line;
-}
-
-toml::table parse_toml(std::string_view text, const std::string& name, bool has_lines = true) {
-  try {
-    return toml::parse(text, std::string_view(name));
-  } catch (const toml::parse_error& error) {
-    fail_user({.where = has_lines ? fmt::format("{}:{}", name, error.source().begin.line) : name,
-               .what = has_lines ? fmt::format("not valid TOML at column {}", error.source().begin.column)
-                                 : "is not valid TOML when its keys are written as lines",
-               .why = std::string(error.description()),
-               .next = "strings need quotes, tables are [name], lists are [1, 2]; see https://toml.io"});
-  }
-}
-
-/// Parses the value of an override as TOML. A value that is not TOML is taken as a string.
-toml::table parse_override(std::string_view value) {
-  try {
-    toml::table parsed = toml::parse("value = " + std::string(value));
-    if (parsed.size() == 1) return parsed;
-  } catch (const toml::parse_error&) {
-  }
-  toml::table words;
-  words.insert("value", std::string(value));
-  return words;
-}
-
-nlohmann::json json_of(const toml::node& node) {
-  if (const auto* table = node.as_table()) {
-    nlohmann::json object = nlohmann::json::object();
-    for (const auto& [key, value] : *table) object[std::string(key.str())] = json_of(value);
-    return object;
-  }
-  if (const auto* array = node.as_array()) {
-    nlohmann::json list = nlohmann::json::array();
-    for (const auto& value : *array) list.push_back(json_of(value));
-    return list;
-  }
-  if (auto value = node.value_exact<std::string>()) return *value;
-  if (auto value = node.value_exact<int64_t>()) return *value;
-  if (auto value = node.value_exact<double>()) return *value;
-  if (auto value = node.value_exact<bool>()) return *value;
-  return shown(node);  // dates and times
-}
-
-bool holds_tables(const toml::node& node) {
-  const auto* array = node.as_array();
-  return array != nullptr && !array->empty() && array->is_homogeneous(toml::node_type::table);
-}
-
-struct Leaf {
-  std::string path;
-  std::string key;
-};
-
-void collect_leaves(const toml::node& node, const std::string& path, const std::string& key,
-                    std::vector<Leaf>& leaves) {
-  if (const auto* table = node.as_table(); table != nullptr && (!table->empty() || path.empty())) {
-    for (const auto& [name, value] : *table)
-      collect_leaves(value, path_in(path, name.str()), std::string(name.str()), leaves);
-  } else if (holds_tables(node)) {
-    size_t i = 0;
-    for (const auto& element : *node.as_array()) collect_leaves(element, fmt::format("{}[{}]", path, i++), key, leaves);
-  } else {
-    leaves.push_back({path, key});
-  }
-}
 
 /// Splits "[a, b]" and "a,b". In a list given to --set, the words have no quotes.
 std::vector<std::string> split_list(std::string_view text) {
@@ -168,6 +78,7 @@ struct ConfigTable::Reader {
   }
 
   static std::string example_of(const std::string& expected) {
+    if (expected.find("list of strings") != std::string::npos) return "each in quotes, in brackets: [\"a\", \"b\"]";
     if (expected.find("list") != std::string::npos) return "the values in brackets, separated by commas";
     if (expected.find("whole number") != std::string::npos) return "a number without a point and without quotes";
     if (expected.find("number") != std::string::npos) return "a number without quotes";
@@ -218,13 +129,51 @@ struct ConfigTable::Reader {
     return values;
   }
 
+  /// Names a key that is there, that nothing has read and whose name is near to that of the missing key: the end of a
+  /// message; "" if there is none.
+  std::string near_miss() const {
+    const Document& document = *table.document_;
+    const std::optional<std::vector<PathPart>> parts = split_path(path);
+    const toml::node* at = &document.root;
+    std::string parent;
+    for (size_t i = 0; parts && i < parts->size(); ++i) {
+      const PathPart& part = (*parts)[i];
+      const toml::node* next = nullptr;
+      if (part.index) next = at->is_array() ? at->as_array()->get(*part.index) : nullptr;
+      else if (at->is_table()) next = at->as_table()->get(part.key);
+      if (next == nullptr)
+        return at->is_table() ? near_miss_in(*at->as_table(), parent, part.key, i + 1 < parts->size()) : "";
+      at = next;
+      parent = part.index ? fmt::format("{}[{}]", parent, *part.index) : path_in(parent, part.key);
+    }
+    return "";
+  }
+
+  /// `there`: the table that should have the key `missing`, at the path `parent`. `is_table`: the key is of a table.
+  std::string near_miss_in(const toml::table& there, const std::string& parent, const std::string& missing,
+                           bool is_table) const {
+    const Document& document = *table.document_;
+    std::vector<std::string> unread;
+    for (const auto& [name, value] : there)
+      if (value.is_table() == is_table && !document.known.contains(path_in(parent, name.str())))
+        unread.emplace_back(name.str());
+    const std::string near = closest_match(missing, unread);
+    // of a short name every letter may differ: then it is another name
+    if (near.empty() || edit_distance(missing, near) >= int(missing.size())) return "";
+    const ConfigTable top(table.document_, "");
+    return fmt::format("{}: did you mean \"{}\"?", top.where(path_in(parent, near)), missing);
+  }
+
   void require() const {
     if (node != nullptr) return;
+    const bool takes_set = table.document_->takes_set && path.find('[') == path.npos;
+    const std::string near = near_miss();
     fail_user({.where = table.document_->name,
                .what = fmt::format("key \"{}\" is missing", path),
                .why = "it has no default",
-               .next = path.find('[') == path.npos ? fmt::format("add it to the file or give --set {}=VALUE", path)
-                                                   : "add it to the file"});
+               .next = !near.empty() ? near
+                       : takes_set   ? fmt::format("add it to the file or give --set {}=VALUE", path)
+                                     : "add it to the file"});
   }
 
   const ConfigTable& table;
@@ -270,7 +219,7 @@ void ConfigTable::override_with(std::string_view assignment, std::string_view fl
     toml::node* next = document_->expanded(so_far, *table, name);
     if (!next->is_table())
       fail_user({.where = origin,
-                 .what = fmt::format("\"{}\" is {}", name, shown(*next)),
+                 .what = fmt::format("\"{}\" is {}", name, node_in_short(*next)),
                  .why = "it is a value, not a table with keys of its own",
                  .next = fmt::format("set \"{}\" itself", so_far)});
     table = next->as_table();
@@ -302,6 +251,8 @@ toml::node* ConfigTable::Document::expanded(const std::string& path, toml::table
   }
   return &parent.insert_or_assign(name, std::move(full)).first->second;
 }
+
+void ConfigTable::allow_set() { document_->takes_set = true; }
 
 void ConfigTable::allow_short_form(std::string key, std::string name) {
   document_->short_forms[path_to(key)] = std::move(name);
@@ -460,16 +411,18 @@ std::string ConfigTable::where(std::string_view key) const {
 
 void ConfigTable::fail(std::string_view key, std::string why, std::string next) const {
   const toml::node* node = Reader::find(*document_, path_to(key));
+  // a key that is misspelt is missing too
+  if (const std::string near = node == nullptr ? Reader(*this, key).near_miss() : ""; !near.empty()) next = near;
   fail_user({.where = where(key),
-             .what = node == nullptr ? "" : shown(*node),
+             .what = node == nullptr ? "" : node_in_short(*node),
              .why = std::move(why),
              .next = std::move(next)});
 }
 
 void ConfigTable::finish() const {
-  std::vector<Leaf> leaves, unknown;
-  collect_leaves(document_->root, "", "", leaves);
-  for (Leaf& leaf : leaves)
+  std::vector<TomlLeaf> leaves, unknown;
+  collect_toml_leaves(document_->root, "", "", leaves);
+  for (TomlLeaf& leaf : leaves)
     if (!document_->known.contains(leaf.path)) unknown.push_back(std::move(leaf));
   if (unknown.empty()) return;
 
@@ -489,7 +442,7 @@ void ConfigTable::finish() const {
 
 nlohmann::json ConfigTable::to_json() const {
   const toml::node* node = Reader::find(*document_, path_);
-  return node == nullptr ? nlohmann::json::object() : json_of(*node);
+  return node == nullptr ? nlohmann::json::object() : json_of_node(*node);
 }
 
 }  // namespace trireme
