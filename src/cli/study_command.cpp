@@ -107,7 +107,7 @@ class StudyTrainer {
         shown.rows.more_seeds.push_back(prepared.header);
         shown.rows.more_seeds.back().seed = uint64_t(prepared.seeds[k]);
       }
-      if (!prepared.problem.empty()) {  // its lists may be half made
+      if (!prepared.problem.empty()) {
         progress_.say(fmt::format("{}: {}", run.name, prepared.problem));
         continue;
       }
@@ -116,15 +116,17 @@ class StudyTrainer {
   }
 
   void describe() const {
-    size_t rows = 0, trials = 0;
+    size_t rows = 0, trials = 0, wrong = 0;
     for (const PreparedRun& run : runs_) {
       rows += run.rows.size();
       trials += run.trials.size();
+      wrong += run.problem.empty() ? 0 : 1;
     }
-    progress_.say(fmt::format("{}: {} in {}{}; {} from earlier, {} to train{}", result_.study->title,
+    progress_.say(fmt::format("{}: {} in {}{}; {} from earlier, {} to train{}{}", result_.study->title,
                               counted(int64_t(rows), "row"), counted(int64_t(runs_.size()), "run"),
                               trials ? ", and " + counted(int64_t(trials), "trial") : "", kept_, to_train_,
-                              estimated_ > 0 ? ", in about " + format_seconds(estimated_) : ""));
+                              estimated_ > 0 ? ", in about " + format_seconds(estimated_) : "",
+                              wrong ? fmt::format("; {} cannot be trained", counted(int64_t(wrong), "run")) : ""));
   }
 
   /// False: runs have mistakes, which prepare() has said.

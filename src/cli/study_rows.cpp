@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <system_error>
 
 #include "base/cores.h"
@@ -174,6 +175,16 @@ void check_metric(const StudyRun& run, const TaskData& data) {
              near.empty() ? "known are: " + join(known) : fmt::format("did you mean \"{}\"?", near)});
 }
 
+/// The error in the words of a study, which has lists of settings where a command line has --set.
+std::string problem_of(const StudyRun& run, const std::exception& error) {
+  constexpr std::string_view kFlag = "--set ", kSetting = "setting ";
+  std::string text = first_line(error);
+  for (size_t at = text.find(kFlag); at != text.npos; at = text.find(kFlag, at))
+    text.replace(at, kFlag.size(), kSetting);
+  const bool is_tuned = run.tuning && text.starts_with(fmt::format("{}{}=", kSetting, run.tuning->key));
+  return is_tuned ? "tune: " + text : text;
+}
+
 }  // namespace
 
 PreparedRun prepare_run(const StudyRun& run, const StudyInputs& inputs) {
@@ -194,7 +205,11 @@ PreparedRun prepare_run(const StudyRun& run, const StudyInputs& inputs) {
     prepared.batch = spec.batch;
     list_trainings(prepared, inputs, data);
   } catch (const std::exception& error) {
-    prepared.problem = first_line(error);
+    prepared.problem = problem_of(run, error);
+    prepared.jobs.clear();  // lists that are half made count nothing
+    prepared.ruled_out.clear();
+    prepared.rows.clear();
+    prepared.trials.clear();
   }
   return prepared;
 }

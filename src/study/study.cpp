@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "base/text.h"
@@ -33,11 +35,24 @@ void check_file(const ConfigTable& table, const char* key, const fs::path& file)
     table.fail(key, fmt::format("there is no file {}", file.string()), "paths count from the study's folder");
 }
 
+/// The values that a key is tried with, as they are written in an assignment.
+std::vector<std::string> read_values(const ConfigTable& table) {
+  const std::string next = "write for example values = [0.01, 0.1]";
+  if (!table.has("values")) table.fail("values", "is missing", next);
+  const nlohmann::json all = table.to_json(), &values = all.at("values");
+  if (!values.is_array() || values.size() < 2) table.fail("values", "needs a list of at least two values to try", next);
+  std::vector<std::string> texts;
+  texts.reserve(values.size());
+  for (const nlohmann::json& value : values) {
+    const bool has_value = !value.is_number_float() || std::isfinite(value.get<double>());
+    if (value.is_structured() || !has_value) table.fail("values", "must be numbers, strings, true or false", next);
+    texts.push_back(value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return texts;
+}
+
 Tuning read_tuning(const ConfigTable& table) {
-  Tuning tuning{table.require_string("key"), table.get_strings("values", {}), table.get_strings("set", {})};
-  if (tuning.values.size() < 2)
-    table.fail("values", "needs at least two", R"(write strings, for example ["0.01", "0.1"])");
-  return tuning;
+  return {table.require_string("key"), read_values(table), table.get_strings("set", {})};
 }
 
 std::vector<StudySize> read_sizes(const ConfigTable& table) {

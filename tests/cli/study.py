@@ -175,8 +175,9 @@ class Study(CliTest):
     def test_a_run_whose_key_is_wrong_is_listed(self):
         self.write("s.study.toml", STUDY.replace("optimizer.learning_rate", "optimizer.learning_rat"))
         out, _ = self.trireme("study", "s.study.toml", "--out", "o", code=1)
-        self.assertIn("tuned: ", out)
-        self.assertIn("learning_rat", out)
+        self.assertIn('tuned: tune: setting optimizer.learning_rat=0.001: unknown key', out)
+        self.assertNotIn("--set optimizer", out)
+        self.assertRegex(out, r"Small: 2 rows in 3 runs; 0 from earlier, 2 to train.*; 2 runs cannot be trained")
         self.assertEqual(self.table("fixed")["strategy"], ["single", "data"])
 
     def test_two_studies_do_not_share_a_folder(self):

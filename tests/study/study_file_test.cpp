@@ -60,6 +60,11 @@ TEST_F(StudyFile, HasRunsAndParts) {
   EXPECT_EQ(study.parts[0].published.at(0).value, 3);
 }
 
+TEST_F(StudyFile, TriedValuesAreWrittenAsInAnAssignment) {
+  const Study study = read(std::string(kStart) + "tune = { key = \"x\", values = [0.01, 2, true, \"1e9\"] }\n" + kPart);
+  EXPECT_EQ(study.runs.at(0).tuning->values, (std::vector<std::string>{"0.01", "2", "true", "1e9"}));
+}
+
 TEST_F(StudyFile, SettingsDependOnTheSize) {
   const StudyRun run = read(std::string(kStart) + kPart).runs.front();
   using List = std::vector<std::string>;
@@ -126,6 +131,10 @@ TEST_F(StudyFile, RefusesWhatCannotBe) {
   expect_refused(start + "[[runs]]\nname = \"b\"\nexperiment = \"none.toml\"\n" + part,
                  {"there is no file", "none.toml"});
   expect_refused(start + "tune = { key = \"seed\", values = [\"1\"] }\n" + part, {"at least two"});
+  expect_refused(start + "tune = { key = \"seed\", values = 1 }\n" + part, {"at least two", "values = [0.01, 0.1]"});
+  expect_refused(start + "tune = { key = \"seed\" }\n" + part, {"tune.values: is missing"});
+  expect_refused(start + "tune = { key = \"seed\", vales = [1, 2] }\n" + part, {"did you mean \"values\"?"});
+  expect_refused(start + "tune = { key = \"seed\", values = [[1], 2] }\n" + part, {"numbers, strings"});
   expect_refused(start + "[[parts]]\ntitle = \"x\"\ntable = [\"tiem\"]\n",
                  {"\"tiem\" is not a quantity", "did you mean \"time\"?"});
   expect_refused(start + "seeds = [1, 2, 1]\n" + part, {"seeds", "different whole numbers"});
