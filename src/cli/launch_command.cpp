@@ -183,7 +183,7 @@ int report(const LaunchOptions& options, const GroupEnd& end) {
   if (!end.culprit.empty() && !folder.empty() && options.first_rank <= 0)
     name_cause(folder, end.culprit, options.train.json);
   // A comparison reads the last line as the cause. A run in phases says itself how it goes on.
-  if (!end.run_folder.empty() && !options.train.messages && options.train.phases.empty())
+  if (!end.run_folder.empty() && !options.train.is_row() && options.train.phases.empty())
     std::cerr << left_behind(end.run_folder, resume_command(launched_by(options), options.train, end.run_folder));
   return end.exit_code;
 }
@@ -217,7 +217,9 @@ void leave_record(const ElasticGroup& group, int processes) {
 /// Reports the end of a run that does not continue; its last group did not know that it was the last.
 void report_elastic(const LaunchOptions& options, GroupEnd end, const std::filesystem::path& folder) {
   if (end.exit_code != 0) end.run_folder = folder.string();
-  report(options, end);
+  LaunchOptions elastic = options;
+  elastic.train.elastic = true;  // it is no row of a comparison, also with --messages
+  report(elastic, end);
   const std::filesystem::path& from = options.train.resume;
   if (end.exit_code == kRunFailed && !from.empty() && !newest_complete(folder) && options.train.phases.empty())
     std::cerr << "to resume: " << resume_command(launched_by(options), options.train, from) << "\n";

@@ -133,6 +133,12 @@ std::string ending_of(const std::string& name, const RunResult& row) {
   return text;
 }
 
+/// `refused`: why the run folder could not be completed; empty: it was.
+int exit_code_of(const RunResult& row, const std::string& refused) {
+  const bool well = row.status == RunStatus::ok || row.status == RunStatus::timed_out;
+  return well && refused.empty() && !lacks_last_checkpoint(row) ? 0 : 1;
+}
+
 /// Trains with reports to the run folder and to the parent process or the screen. Also shows the row's end on the
 /// screen.
 RunResult train_and_show(const TrainSubject& subject, const std::string& name, const TrainShow& show,
@@ -221,7 +227,8 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
   if (options.messages) {
     if (!refused.empty()) row.warnings.push_back(refused);
     send({{"type", "result"}, {"row", row_to_json(row)}, {"measured_steps", row.measured_steps}});
-    return 0;  // the row contains the status
+    if (options.is_row()) return 0;  // the row contains the status
+    return exit_code_of(row, refused);
   }
   const std::string closing = closing_lines(options, row, folder.path());
   std::cout << answer(result, options.details, standard_output_style()) << "\nrun folder: " << folder.path().string()
@@ -230,8 +237,7 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
             << comparison_line(options, row);
   if (show.on_end) show.on_end(closing);
   if (!options.json.empty()) write_json_file(options.json, to_json(result));
-  const bool well = row.status == RunStatus::ok || row.status == RunStatus::timed_out;
-  return well && refused.empty() && !lacks_last_checkpoint(row) ? 0 : 1;
+  return exit_code_of(row, refused);
 }
 
 }  // namespace trireme

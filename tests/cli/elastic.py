@@ -294,3 +294,13 @@ class Elastic(LaunchTest):
         self.environment.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="29779", TRIREME_ELASTIC_GROUP="rubbish")
         self.refused("train", "e.toml", says=["TRIREME_ELASTIC_GROUP", "unset it"])
         self.assertFalse(os.path.exists(self.path("runs")))
+
+    def test_messages_do_not_hide_how_to_go_on(self):
+        process = self.launch("-n", "2", "train", "e.toml", *RUN, "--set", "length=1000000 steps", "--plan", "data",
+                              "--messages", "--out", "o")
+        self.trains_to(process, 40)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(30 * BUSY), 1, process.said())
+        self.assertEqual(json.loads(process.printed().splitlines()[-1])["row"]["status"], "interrupted")
+        self.assertEqual(process.said().count("to resume:"), 1, process.said())
+        self.assertIn("--resume o\n", process.said())
