@@ -13,7 +13,7 @@
 
 #include "base/config/assignment.h"
 #include "base/config/key_path.h"
-#include "base/config/toml_text.h"
+#include "base/config/toml_nodes.h"
 #include "base/config/unknown_key.h"
 #include "base/json_file.h"
 #include "base/text.h"

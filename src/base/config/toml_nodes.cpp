@@ -1,4 +1,4 @@
-#include "base/config/toml_text.h"
+#include "base/config/toml_nodes.h"
 
 #include <fmt/format.h>
 
