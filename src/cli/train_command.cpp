@@ -79,6 +79,14 @@ void check_threads_can(const TrainOptions& options, const BackendKind* backend) 
                fmt::format("start several: {} trireme train ...", backend->start)});
 }
 
+/// Errors (user): `elastic`, which would have no effect.
+void refuse_elastic_threads(const Experiment& experiment) {
+  if (experiment.elastic)
+    fail_user({experiment.where("elastic"), "is for trireme launch",
+               "the workers of this run are threads, which end with their process",
+               "start it with trireme launch, or add --set elastic=false"});
+}
+
 /// Chooses the plan for modelled time, and prepares the experiment for it. `predictions` gets what was modelled.
 Plan plan_in_virtual_time(const TrainOptions& options, TrainSubject& subject, Progress* progress,
                           std::optional<Predictions>& predictions) {
@@ -168,6 +176,7 @@ int run_train(const TrainOptions& options, const MakeWorld& make_world) {
   check_target("--json", options.json);
   const bool may_have_phases = !make_world && !options.messages;
   RunSpec asked{may_have_phases ? options.experiment.read_with_phases() : options.experiment.read()};
+  refuse_elastic_threads(asked);
   if (!asked.phases.empty() && asked.phase == 0)
     return run_phases(options, asked, [](const TrainOptions& phase) { return run_train(phase); });
   if (!make_world)

@@ -40,6 +40,17 @@ std::optional<fs::path> path_of(const ConfigTable& table, const char* key, const
   return folder / table.require_string(key);
 }
 
+/// Returns the tokens of a sample; 0: the set's default.
+int64_t read_sequence(const ConfigTable& table, const KnownSet& set) {
+  if (!table.has("sequence")) return 0;
+  if (!set.takes("sequence")) table.fail("sequence", set.name + " is not a text", "leave it out");
+  const int64_t tokens = table.get_int("sequence", 0);
+  if (tokens < 1) table.fail("sequence", "a sample has at least 1 token", "leave it out for the set's usual length");
+  if (tokens > kLongestSequence)
+    table.fail("sequence", "no sample is that long", fmt::format("use at most {} tokens", kLongestSequence));
+  return tokens;
+}
+
 StatedShape read_shape(const ConfigTable& table) {
   StatedShape shape;
   for (const int64_t size : table.get_ints("sample", {})) {
@@ -68,10 +79,7 @@ DataSpec read_data(const ConfigTable& table, const fs::path& folder) {
   if (table.get_choice("on_error", "fail", {"fail", "skip"}) == "skip") spec.on_error = OnError::skip;
   if (!set.takes("augment") && table.get_bool("augment", false))
     table.fail("augment", spec.name + " has no standard augmentation", "set augment = false");
-  spec.sequence = table.get_int("sequence", 0, 0);
-  if (spec.sequence > kLongestSequence)
-    table.fail("sequence", "no sample is that long", fmt::format("use at most {} tokens", kLongestSequence));
-  if (spec.sequence > 0 && !set.takes("sequence")) table.fail("sequence", spec.name + " is not a text", "leave it out");
+  spec.sequence = read_sequence(table, set);
   if (table.has("shape")) spec.stated = read_shape(table.table("shape"));
   if (set.read) set.read(table, folder, spec);
   return spec;

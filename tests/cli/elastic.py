@@ -6,7 +6,8 @@ import signal
 from launch import Launch, LaunchTest, free_port
 from support import BUSY, children_of, json_lines, rank_of, wait_until
 
-RUN = ["--set", "elastic=true", "--set", "length=400 steps", "--set", "evaluate_every=50 steps", "--set", "checkpoint.every=20 steps"]
+TRAINING = ["--set", "length=400 steps", "--set", "evaluate_every=50 steps", "--set", "checkpoint.every=20 steps"]
+RUN = ["--set", "elastic=true", *TRAINING]
 EXACT = ["--set", "precision=fp64"]
 
 
@@ -22,7 +23,7 @@ class Elastic(LaunchTest):
         return [line for line in json_lines(self.path(folder, "metrics.jsonl")) if line["kind"] == kind]
 
     def undisturbed(self, plan, devices, *flags):
-        self.trireme("train", "e.toml", "--plan", plan, "--devices", str(devices), "--set", "replicas=private", *RUN, *flags,
+        self.trireme("train", "e.toml", "--plan", plan, "--devices", str(devices), "--set", "replicas=private", *TRAINING, *flags,
                      "--out", "whole")
 
     def group(self, process, size):
@@ -290,6 +291,7 @@ class Elastic(LaunchTest):
             (["launch", "-n", "2", "--restart-after", "1 s", "train", "e.toml", *RUN], ["--restart-after", "--restarts 1"]),
             (["launch", "-n", "2", "--restarts", "1", "--restart-after", "soon", "train", "e.toml", *RUN], ["--restart-after", "soon"]),
             ([*launch, *RUN, "--set", "checkpoint.every=0 steps"], ["checkpoint.every"]),
+            (["train", "e.toml", *RUN], ["--set elastic=true", "is for trireme launch", "--set elastic=false"]),
         ])
         self.environment.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="29779", TRIREME_ELASTIC_GROUP="rubbish")
         self.refused("train", "e.toml", says=["TRIREME_ELASTIC_GROUP", "unset it"])

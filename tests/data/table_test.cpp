@@ -90,6 +90,16 @@ TEST(TableEncoder, DoesAsIsStated) {
   EXPECT_THAT(error_of([&] { learn(table, {.kinds = {{"q", ColumnKind::numeric}}}); }), HasSubstr("data.columns"));
 }
 
+TEST(TableEncoder, RefusesOptionsOfTheOtherTask) {
+  const CsvTable numbers = parse_csv("x,y\n1,10\n2,20\n", "t.csv"), labels = parse_csv("x,y\n1,a.\n2,b\n", "t.csv");
+  EXPECT_THAT(error_of([&] { learn(labels, {.target_unit = 10}); }),
+              AllOf(HasSubstr("data.target_unit: 10"), HasSubstr("classification"), HasSubstr("leave it out")));
+  EXPECT_THAT(error_of([&] { learn(numbers, {.label_tail = "."}); }),
+              AllOf(HasSubstr("data.label_tail: \".\""), HasSubstr("regression"), HasSubstr("leave it out")));
+  EXPECT_THAT(learn(labels, {.label_tail = "."}).labels(), ElementsAre("a", "b"));
+  EXPECT_EQ(learn(numbers, {.target_unit = 10}).task(), LearningTask::regression);
+}
+
 TEST(TableEncoder, RefusesTablesThatCannotBeLearnedFrom) {
   EXPECT_THAT(error_of([] { learn(parse_csv("x,y\n?,1\nNA,2\n", "t.csv")); }),
               AllOf(HasSubstr("column \"x\""), HasSubstr("no values"), HasSubstr("leave_out = [\"x\"]")));

@@ -233,9 +233,9 @@ TEST_F(ExperimentFile, TextHasASequence) {
   std::ofstream(file_)
       << "[model]\nname = \"lstm-lm\"\n[data]\nname = \"generated-text\"\nsequence = 20\n[optimizer]\n";
   EXPECT_EQ(read_experiment(file_, {}).data.sequence, 20);
-  ExperimentOverrides o;
-  o.set = {"data.name=digits"};
-  expect_error(Blame::user, {"sequence", "digits is not a text"}, [&] { read_experiment(file_, o); });
+  const auto with = [this](const char* set) { return [this, set] { read_experiment(file_, {.set = {set}}); }; };
+  expect_error(Blame::user, {"sequence", "digits is not a text"}, with("data.name=digits"));
+  expect_error(Blame::user, {"sequence", "at least 1 token"}, with("data.sequence=0"));
 }
 
 TEST_F(ExperimentFile, SaysWhereAKeyWasGiven) {

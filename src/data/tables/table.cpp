@@ -230,6 +230,25 @@ std::vector<std::string> labels_of(const CsvTable& table, Rows rows, int64_t col
   return {labels.begin(), labels.end()};
 }
 
+/// Errors (user): the task is not one of tables, or an option would have no effect on it.
+void check_task(LearningTask task, const TableOptions& options) {
+  if (task != LearningTask::regression && task != LearningTask::classification)
+    fail_user({.where = "data.task",
+               .what = name_of(task),
+               .why = "a table is for regression or classification",
+               .next = "choose one of the two"});
+  if (task == LearningTask::classification && options.target_unit != 1)
+    fail_user({.where = "data.target_unit",
+               .what = fmt::format("{}", options.target_unit),
+               .why = "the task is classification, whose targets are labels and not numbers",
+               .next = "leave it out, or set data.task = \"regression\""});
+  if (task == LearningTask::regression && !options.label_tail.empty())
+    fail_user({.where = "data.label_tail",
+               .what = shown(options.label_tail),
+               .why = "the task is regression, whose targets are numbers and not labels",
+               .next = "leave it out, or set data.task = \"classification\""});
+}
+
 }  // namespace
 
 std::optional<double> parse_number(std::string_view text) {
@@ -257,11 +276,7 @@ TableEncoder::TableEncoder(const CsvTable& training, std::span<const int64_t> ro
                                                                             : LearningTask::classification;
   };
   task_ = options_.task ? *options_.task : suggested();
-  if (task_ != LearningTask::regression && task_ != LearningTask::classification)
-    fail_user({.where = "data.task",
-               .what = name_of(task_),
-               .why = "a table is for regression or classification",
-               .next = "choose one of the two"});
+  check_task(task_, options_);
   if (task_ == LearningTask::classification) labels_ = labels_of(training, rows, target, options_);
   int64_t next = 0;
   for (int64_t column = 0; column < training.columns(); ++column) {

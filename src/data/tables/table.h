@@ -50,7 +50,7 @@ class TableEncoder {
   /// errors: a user error names the first in the file; with OnError::skip, these rows are left out. `rows`: the rows of
   /// `training` from which to learn. User errors: an option that names no column; a column without any value; a
   /// categorical feature of more than kMaxCategories values; text in a column that is stated to be numeric; a target
-  /// with one class only; another task.
+  /// with one class only; another task; an option that has no effect on the task.
   TableEncoder(const CsvTable& training, std::span<const int64_t> rows, TableOptions options);
 
   struct Encoded {
