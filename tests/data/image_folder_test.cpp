@@ -20,6 +20,7 @@ using namespace trireme::test_support;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const Normalization kBytes{{0, 0, 0}, {1.0 / 255, 1.0 / 255, 1.0 / 255}};
 
@@ -101,6 +102,21 @@ TEST_F(ImageFolders, LinksThatLeadNowhereAreBrokenImages) {
       open_data({.name = "folder", .path = folder_.path(), .image_size = {8, 8}, .on_error = OnError::skip});
   EXPECT_EQ(data.train->size(), 2);
   EXPECT_THAT(data.source, HasSubstr("1 of 3 training images left out (first: a/2.png: no such file"));
+}
+
+TEST_F(ImageFolders, ImagesWithOtherEndingsAreCounted) {
+  for (const char* path : {"train/a/1.png", "train/b/1.jpeg", "val/a/1.png"}) image(path);
+  const DataSpec spec{.name = "folder", .path = folder_.path(), .image_size = {8, 8}};
+  EXPECT_THAT(open_data(spec).source, Not(HasSubstr("left out")));
+  for (const char* path : {"train/a/2.gif", "train/b/2.webp", "train/b/3.GIF", "train/b/notes.txt", "val/a/x.bmp"})
+    write_file(folder_ / path, "GIF89a");
+  const TaskData data = open_data(spec);
+  EXPECT_EQ(data.train->size(), 2);
+  EXPECT_THAT(data.source,
+              AllOf(HasSubstr(", 3 images that end in .gif, .webp (.jpg, .jpeg and .png are read) left out of train"),
+                    HasSubstr(", 1 image that ends in .bmp (.jpg, .jpeg and .png are read) left out of val")));
+  write_file(folder_ / "train/c/1.gif", "GIF89a");
+  EXPECT_THAT(error_of([&] { open_data(spec); }), HasSubstr("c: no images: it has 1 image that ends in .gif"));
 }
 
 TEST_F(ImageFolders, KeepAsManyOfEachClass) {

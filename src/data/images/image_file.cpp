@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 #include <string>
+#include <string_view>
 
 #include "data/images/codecs.h"
 #include "trireme/error.h"
@@ -40,6 +41,12 @@ void check_mask_format(Bytes bytes, const std::filesystem::path& file) {
 
 }  // namespace
 
+std::string small_ending_of(const std::filesystem::path& file) {
+  std::string ending = file.extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  return ending;
+}
+
 void fail_image(const std::filesystem::path& file, const char* format, Bytes bytes, int64_t position, std::string why) {
   const std::string at = position < 0 ? "" : fmt::format(" at byte {} of {}", position, bytes.size());
   fail_user({.where = file.string(),
@@ -55,9 +62,14 @@ void check_image_size(const std::filesystem::path& file, const char* format, Byt
 }
 
 bool is_image_name(const std::filesystem::path& file) {
-  std::string ending = file.extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string ending = small_ending_of(file);
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+
+bool is_other_image_name(const std::filesystem::path& file) {
+  static constexpr std::array<std::string_view, 13> kEndings{".avif", ".bmp", ".gif", ".heic", ".heif", ".jfif", ".jp2",
+                                                             ".jxl",  ".pgm", ".ppm", ".tif",  ".tiff", ".webp"};
+  return std::find(kEndings.begin(), kEndings.end(), small_ending_of(file)) != kEndings.end();
 }
 
 ImageSize image_size(Bytes bytes, const std::filesystem::path& file) {

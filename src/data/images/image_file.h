@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "data/images/image.h"
 
@@ -13,6 +14,12 @@ namespace trireme {
 
 /// True if the file's name is that of an image: it ends in .jpg, .jpeg or .png, in small or large letters.
 bool is_image_name(const std::filesystem::path& file);
+
+/// Returns the ending of a file's name in small letters, with its dot: ".gif".
+std::string small_ending_of(const std::filesystem::path& file);
+
+/// True if the file's name has an ending of other images: .gif, .bmp, .webp, ...
+bool is_other_image_name(const std::filesystem::path& file);
 
 /// All functions below take the bytes of a file. `file`: its name in messages. Thread-safe. User errors: neither JPEG
 /// nor PNG (by the content, not the name); damaged or cut off (with the position in the file).

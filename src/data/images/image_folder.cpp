@@ -8,7 +8,9 @@
 #include <numeric>
 #include <utility>
 
+#include "base/text.h"
 #include "data/images/image_loader.h"
+#include "data/source_words.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -32,15 +34,21 @@ std::vector<std::string> folder_names(const fs::path& folder) {
   return names;
 }
 
-/// Returns the images below `folder`, relative to `root`: a folder's own files, then those of its subfolders.
-std::vector<std::string> images_below(const fs::path& root, const fs::path& folder) {
+/// Returns the images below `folder`, relative to `root`: a folder's own files, then those of its subfolders. Counts in
+/// `left_out` those with other endings.
+std::vector<std::string> images_below(const fs::path& root, const fs::path& folder,
+                                      std::map<std::string, int64_t>& left_out) {
   std::vector<std::pair<std::string, std::string>> found;  // folder and name of each image
   try {
     // A broken link counts as an image that cannot be read. For a circular link the query for its kind fails.
-    for (const auto& entry : fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink))
-      if ((entry.is_regular_file() || !entry.exists()) && is_image_name(entry.path()))
+    for (const auto& entry :
+         fs::recursive_directory_iterator(folder, fs::directory_options::follow_directory_symlink)) {
+      if (!entry.is_regular_file() && entry.exists()) continue;
+      if (is_image_name(entry.path()))
         found.emplace_back(entry.path().parent_path().lexically_relative(root).string(),
                            entry.path().filename().string());
+      else if (is_other_image_name(entry.path())) ++left_out[small_ending_of(entry.path())];
+    }
   } catch (const fs::filesystem_error& error) {
     fail_user({.where = folder.string(),
                .what = "cannot be listed",
@@ -51,6 +59,18 @@ std::vector<std::string> images_below(const fs::path& root, const fs::path& fold
   std::vector<std::string> images;
   for (const auto& [parent, name] : found) images.push_back(parent + "/" + name);
   return images;
+}
+
+/// "3 images that end in .gif, .webp (.jpg, .jpeg and .png are read)"
+std::string endings_in_words(const std::map<std::string, int64_t>& left_out) {
+  std::vector<std::string> endings;
+  int64_t images = 0;
+  for (const auto& [ending, count] : left_out) {
+    endings.push_back(ending);
+    images += count;
+  }
+  return fmt::format("{} that {} in {} (.jpg, .jpeg and .png are read)", count_of(images, "image"),
+                     images == 1 ? "ends" : "end", join(endings));
 }
 
 std::map<std::string, int32_t> numbered(const std::vector<std::string>& classes) {
@@ -93,10 +113,14 @@ void ImageFolder::keep_evenly(int64_t n) {
   files = std::move(kept);
 }
 
+std::string ImageFolder::left_out_in_words() const {
+  return left_out.empty() ? "" : fmt::format(", {} left out", endings_in_words(left_out));
+}
+
 ImageFolder list_image_folder(const fs::path& folder, const std::vector<std::string>& classes) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) fail_folder(folder, "no such folder");
-  ImageFolder split{.folder = folder, .classes = classes, .files = {}};
+  ImageFolder split{.folder = folder, .classes = classes, .files = {}, .left_out = {}};
   const std::vector<std::string> names = folder_names(folder);
   if (classes.empty()) split.classes = names;
   const auto labels = numbered(split.classes);
@@ -109,8 +133,11 @@ ImageFolder list_image_folder(const fs::path& folder, const std::vector<std::str
     const auto label = labels.find(name);
     if (label == labels.end())
       fail_folder(folder / name, fmt::format("class \"{}\"", name), "the training images have no such class");
-    std::vector<std::string> images = images_below(folder, folder / name);
-    if (images.empty()) fail_folder(folder / name, "no images");
+    std::map<std::string, int64_t> others;
+    std::vector<std::string> images = images_below(folder, folder / name, others);
+    if (images.empty())
+      fail_folder(folder / name, "no images", others.empty() ? "" : "it has " + endings_in_words(others));
+    for (const auto& [ending, count] : others) split.left_out[ending] += count;
     for (std::string& image : images) split.files.push_back({std::move(image), label->second});
   }
   return split;

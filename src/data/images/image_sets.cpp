@@ -232,6 +232,9 @@ TaskData open_classes(const DataSpec& spec, const std::string& title, const fs::
   task.source =
       fmt::format("{}, {}, {} classes{}", title, root.string(), with_commas(static_cast<int64_t>(train.classes.size())),
                   used_part(train.count(), whole_train, test.count(), whole_test));
+  for (const ImageFolder* split : {&train, &test})
+    if (const std::string words = split->left_out_in_words(); !words.empty())
+      task.source += fmt::format("{} of {}", words, split->folder.filename().string());
   task.source += check_files(spec, "training images", train) + check_files(spec, "test images", test);
   task.train = std::make_shared<FolderDataset>(std::move(train), form);
   task.test = std::make_shared<FolderDataset>(std::move(test), without_augmentation(form));
