@@ -54,13 +54,30 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-[[noreturn]] void fail(std::string_view key, std::string_view text, const Expected& expected, std::string why) {
+/// "ns, us, ms"
+std::string names_of(const Expected& expected) {
   std::string units;
   for (const Unit& unit : expected.units) units += (units.empty() ? "" : ", ") + std::string(unit.name);
+  return units;
+}
+
+[[noreturn]] void fail(std::string_view key, std::string_view text, const Expected& expected, std::string why) {
   fail_user({.where = std::string(key),
              .what = fmt::format("\"{}\" is not {}", text, expected.quantity),
              .why = std::move(why),
-             .next = fmt::format("write it like \"{}\" (units: {})", expected.example, units)});
+             .next = fmt::format("write it like \"{}\" (units: {})", expected.example, names_of(expected))});
+}
+
+/// Names what the number may have meant.
+[[noreturn]] void fail_without_unit(std::string_view key, std::string_view number, const Expected& expected) {
+  const std::string_view usual = expected.example.substr(expected.example.find(' ') + 1);
+  const bool is_length = expected.units.data() == kLengthUnits;
+  fail_user({.where = std::string(key),
+             .what = fmt::format("\"{}\" is not {}", number, expected.quantity),
+             .why = "the unit is missing",
+             .next = is_length
+                         ? fmt::format("write \"{0} steps\" or \"{0} epochs\"", number)
+                         : fmt::format("write for example \"{} {}\" (units: {})", number, usual, names_of(expected))});
 }
 
 struct Quantity {
@@ -77,7 +94,7 @@ Quantity parse(std::string_view text, std::string_view key, const Expected& expe
   if (status != std::errc() || !std::isfinite(number)) fail(key, text, expected, "it does not start with a number");
   if (number < 0) fail(key, text, expected, "it is negative");
   rest = trim(rest.substr(size_t(end - rest.data())));
-  if (rest.empty()) fail(key, text, expected, "the unit is missing");
+  if (rest.empty()) fail_without_unit(key, trim(text), expected);
   for (const Unit& unit : expected.units)
     if (unit.name == rest) return {number, unit};
   fail(key, text, expected, fmt::format("\"{}\" is not one of its units", rest));

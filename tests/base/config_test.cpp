@@ -118,7 +118,12 @@ TEST(Config, WrongUnitsRangesAndChoices) {
   ConfigTable c = sample();
   expect_error(Blame::user, {"mnist.toml:5: device_memory", "\"2 GiB\" is not a time", "ms"},
                [&] { c.get_seconds("device_memory", 0); });
-  expect_error(Blame::user, {"mnist.toml:2: batch", "128", "a string like"}, [&] { c.get_bytes("batch", 0); });
+  expect_error(Blame::user,
+               {"mnist.toml:2: batch: \"128\" is not an amount of memory: the unit is missing; write", "\"128 GiB\""},
+               [&] { c.get_bytes("batch", 0); });
+  expect_error(Blame::user, {"mnist.toml:2: batch", "the unit is missing; write \"128 steps\" or \"128 epochs\""},
+               [&] { c.require_length("batch"); });
+  expect_error(Blame::user, {"mnist.toml:4: shuffle", "a string like"}, [&] { c.get_bytes("shuffle", 0); });
   expect_error(Blame::user, {"mnist.toml:2: batch", "at least 200"}, [&] { c.require_int("batch", 200); });
   expect_error(Blame::user, {"mnist.toml:3: rate", "at least 1"}, [&] { c.get_double("rate", 1, 1); });
   expect_error(Blame::user,

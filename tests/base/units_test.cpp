@@ -59,7 +59,8 @@ TEST(Units, ParsesLengths) {
 TEST(Units, ErrorsNameKeyTextReasonAndUnits) {
   expect_error(Blame::user, {"device_memory", "\"2 GiBs\"", "GiB", "units: B, kB", "\"GiBs\" is not one of its units"},
                [] { parse_bytes("2 GiBs", "device_memory"); });
-  expect_error(Blame::user, {"k", "\"2\"", "the unit is missing"}, [] { parse_bytes("2", "k"); });
+  expect_error(Blame::user, {"k", "\"2\"", "the unit is missing", "\"2 GiB\""}, [] { parse_bytes("2", "k"); });
+  expect_error(Blame::user, {"\"4\"", "write \"4 steps\" or \"4 epochs\""}, [] { parse_length("4", "k"); });
   expect_error(Blame::user, {"does not start with a number"}, [] { parse_bytes("GiB", "k"); });
   expect_error(Blame::user, {"does not start with a number"}, [] { parse_bytes("", "k"); });
   expect_error(Blame::user, {"negative"}, [] { parse_bytes("-1 GiB", "k"); });

@@ -103,6 +103,11 @@ struct ConfigTable::Reader {
     wrong(expected);
   }
 
+  /// A number with its unit, as text. A number without one is left to the parser, which knows the units.
+  std::string quantity(const char* expected) const {
+    return node->is_number() ? node_in_short(*node) : value<std::string>(expected);
+  }
+
   template <class T>
   std::vector<T> list(const char* expected) const {
     const bool from_command_line = table.document_->overridden.contains(path);
@@ -333,33 +338,29 @@ std::vector<std::string> ConfigTable::get_strings(std::string_view key, std::vec
 
 int64_t ConfigTable::get_bytes(std::string_view key, int64_t fallback) const {
   Reader reader(*this, key);
-  return reader.node == nullptr ? fallback
-                                : parse_bytes(reader.value<std::string>("a string like \"2 GiB\""), where(key));
+  return reader.node == nullptr ? fallback : parse_bytes(reader.quantity("a string like \"2 GiB\""), where(key));
 }
 
 double ConfigTable::get_bandwidth(std::string_view key, double fallback) const {
   Reader reader(*this, key);
   if (reader.node == nullptr) return fallback;
-  return parse_bandwidth(reader.value<std::string>("a string like \"25 Gbit/s\""), where(key));
+  return parse_bandwidth(reader.quantity("a string like \"25 Gbit/s\""), where(key));
 }
 
 double ConfigTable::get_flops(std::string_view key, double fallback) const {
   Reader reader(*this, key);
-  return reader.node == nullptr ? fallback
-                                : parse_flops(reader.value<std::string>("a string like \"2 GFLOP\""), where(key));
+  return reader.node == nullptr ? fallback : parse_flops(reader.quantity("a string like \"2 GFLOP\""), where(key));
 }
 
 double ConfigTable::get_flop_rate(std::string_view key, double fallback) const {
   Reader reader(*this, key);
-  return reader.node == nullptr
-             ? fallback
-             : parse_flop_rate(reader.value<std::string>("a string like \"15.7 TFLOP/s\""), where(key));
+  return reader.node == nullptr ? fallback
+                                : parse_flop_rate(reader.quantity("a string like \"15.7 TFLOP/s\""), where(key));
 }
 
 double ConfigTable::get_seconds(std::string_view key, double fallback) const {
   Reader reader(*this, key);
-  return reader.node == nullptr ? fallback
-                                : parse_seconds(reader.value<std::string>("a string like \"5 min\""), where(key));
+  return reader.node == nullptr ? fallback : parse_seconds(reader.quantity("a string like \"5 min\""), where(key));
 }
 
 Length ConfigTable::get_length(std::string_view key, Length fallback) const {
@@ -369,7 +370,7 @@ Length ConfigTable::get_length(std::string_view key, Length fallback) const {
 Length ConfigTable::require_length(std::string_view key) const {
   Reader reader(*this, key);
   reader.require();
-  return parse_length(reader.value<std::string>("a string like \"10 epochs\""), where(key));
+  return parse_length(reader.quantity("a string like \"10 epochs\""), where(key));
 }
 
 ConfigTable ConfigTable::table(std::string_view key) const {
