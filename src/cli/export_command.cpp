@@ -12,7 +12,9 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "checkpoint/checkpoint_folder.h"
 #include "cli/commands.h"
+#include "cli/launch_hosts.h"
 #include "experiment/initial_weights.h"
 #include "model/export/onnx.h"
 #include "model/export/torchscript.h"
@@ -45,6 +47,13 @@ struct Exported {
   std::optional<Model> model = {};
   TensorMap weights = {};                        ///< in the model's shapes, if there is a model
   std::shared_ptr<const InputForm> inputs = {};  ///< how raw values become the model's data; null: not known
+  fs::path file = {};                            ///< in which the weights were; empty: they were not in one
+};
+
+/// Where the weights to export are, if no model is named.
+struct WeightsPlace {
+  fs::path file;
+  std::string name;  ///< of what is exported
 };
 
 /// Returns the model's initial values; values that it does not have are drawn.
@@ -122,18 +131,53 @@ Exported from_script(const ExportOptions& options, const fs::path& path, const W
           .inputs = inputs_in(file, path.string())};
 }
 
+/// Returns the newest complete checkpoint at `path`, a run's folder or a folder of checkpoints, or `path` itself if it
+/// is one; nullopt: there is none.
+std::optional<fs::path> newest_checkpoint(const fs::path& path) {
+  if (is_checkpoint(path)) return path;
+  std::vector<FoundCheckpoint> found;
+  try {
+    found = find_checkpoints(checkpoint_folder_of(path));
+  } catch (const Error&) {
+    return std::nullopt;  // it has no checkpoints; what it lacks is said by weights_file
+  }
+  std::erase_if(found, [](const FoundCheckpoint& c) { return !c.index || !c.damage.empty(); });
+  return found.empty() ? std::nullopt : std::optional(found.back().path);
+}
+
+/// A folder without a file of weights is a killed run's or a checkpoint: the newest checkpoint has weights too. Errors
+/// (user): there are no weights; the checkpoint is damaged, or is of replicas, of which it has the first one's weights.
+WeightsPlace place_of_weights(const fs::path& path) {
+  std::error_code ignored;
+  const bool may_be_checkpoint = fs::is_directory(path, ignored) && !fs::exists(path / kWeightsFile, ignored);
+  const std::optional<fs::path> checkpoint = may_be_checkpoint ? newest_checkpoint(path) : std::nullopt;
+  if (!checkpoint) {
+    const fs::path file = weights_file(path);
+    return {file, file.stem().string()};
+  }
+  const CheckpointIndex index = read_checkpoint_index(*checkpoint);
+  if (index.agreement.contains("0"))
+    fail_user({checkpoint->string(), "is of replicas under an update policy",
+               "its weights are those of the first replica, not the run's result",
+               "resume the run to its end, and export its folder"});
+  std::cout << fmt::format("weights after step {}, from {}: the folder has no {}\n", index.step, checkpoint->string(),
+                           kWeightsFile);
+  const auto model = index.settings.find("model");
+  return {*checkpoint / kCheckpointWeights, model == index.settings.end() ? "model" : model->second};
+}
+
 /// `format`: weights alone need no model.
 Exported from_weights(const ExportOptions& options, const std::string& format) {
   if (!options.experiment.set.empty())
     fail_user({"--set", options.experiment.set.front(), "there is no experiment whose key it could override",
                "name an experiment file"});
-  const fs::path path = weights_file(options.experiment.experiment);
+  const auto [path, name] = place_of_weights(options.experiment.experiment);
   Weights file = read_weights(path);
   const auto description = file.metadata.find(kModelKey), script = file.metadata.find(kScriptKey);
   if (script != file.metadata.end() && format != kSafetensors) return from_script(options, path, file, script->second);
   std::shared_ptr<const InputForm> inputs = inputs_in(file, path.string());
   if (description == file.metadata.end())
-    return {.name = path.stem().string(), .weights = std::move(file.tensors), .inputs = std::move(inputs)};
+    return {.name = name, .weights = std::move(file.tensors), .inputs = std::move(inputs), .file = path};
   const ModelSpec spec = spec_from_text(description->second, path.string());
   Model model = make_model(spec);
   TensorMap weights = converted(match_weights(model, file.tensors, {}, path.string()).tensors, dtype_of(file.tensors));
@@ -185,7 +229,8 @@ void write(const Exported& exported, const std::string& format, const fs::path& 
   }
   if (!exported.model)
     fail_user({source, fmt::format("cannot become {}", format), "the file holds weights and does not name their model",
-               "name an experiment of that model: trireme export EXPERIMENT.toml --set model.weights=FILE"});
+               fmt::format("name an experiment of that model: trireme export EXPERIMENT.toml --set model.weights={}",
+                           shell_quoted(fs::absolute(exported.file).string()))});
   if (format == kTorchScript && !exported.script.empty())
     write_torchscript(path, exported.script, *exported.model, exported.weights, inputs, raw);
   else if (format == kTorchScript) write_torchscript(path, *exported.model, exported.weights, inputs, raw);

@@ -436,7 +436,10 @@ int run_launch(const LaunchOptions& options) {
                "start them with mpirun, or print a script: --print mpi"});
   set_token(options);
   const Experiment experiment = read_for_launch(options);
-  if (experiment.phases.empty() || experiment.phase > 0) return launch_train(options, experiment, hosts);
+  if (experiment.phases.empty() || experiment.phase > 0) {
+    refuse_folder_of_phases(options.train);
+    return launch_train(options, experiment, hosts);
+  }
   address_for(options, hosts);  // each phase checks them again; a mistake must not end the run at its first phase
   check_port(options, hosts.front());
   TrainOptions all = options.train;

@@ -32,9 +32,19 @@ bool looks_like_file(const std::string& name) {
   return name.find('/') != name.npos || fs::path(name).extension() == ".json";
 }
 
+/// Errors (user): the name is that of an experiment's file.
+void refuse_toml_as_plan(const std::string& name, const std::string& where) {
+  if (fs::path(name).extension() != ".toml" || !is_plan_file(name)) return;
+  fail_user(
+      {where, name, "it is a TOML file, as experiments are; plan files are JSON",
+       fmt::format("name a strategy such as data: trireme plan show data {0} shows its plan, and --json FILE writes it",
+                   name)});
+}
+
 }  // namespace
 
 void check_plan_name(const std::string& name, const std::string& where) {
+  refuse_toml_as_plan(name, where);
   if (is_plan_file(name) || is_update_policy(name)) return;
   const std::string first = name.substr(0, name.find(','));
   auto strategies = known_strategies();

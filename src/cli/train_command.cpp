@@ -179,6 +179,7 @@ int run_train(const TrainOptions& options, const MakeWorld& make_world) {
   refuse_elastic_threads(asked);
   if (!asked.phases.empty() && asked.phase == 0)
     return run_phases(options, asked, [](const TrainOptions& phase) { return run_train(phase); });
+  if (options.phases.empty()) refuse_folder_of_phases(options);
   if (!make_world)
     check_described_devices({options.plan}, "--plan", asked.devices.front(), options.experiment, asked,
                             options.prediction);

@@ -12,6 +12,7 @@
 
 #include "base/counted.h"
 #include "base/text.h"
+#include "checkpoint/checkpoint_folder.h"
 #include "cli/exit_codes.h"
 #include "cli/phase_results.h"
 #include "cli/plan_choice.h"
@@ -235,6 +236,24 @@ class PhasesFolder {
 
 }  // namespace
 
+void refuse_folder_of_phases(const TrainOptions& options) {
+  const bool resumes = !options.resume.empty();
+  const fs::path& folder = resumes ? options.resume : options.start_from;
+  std::error_code ignored;
+  if (folder.empty() || !fs::is_directory(folder / kFirstPhase, ignored) ||
+      fs::is_directory(folder / kCheckpointFolder, ignored))
+    return;
+  int phase = resumes ? options.experiment.phase : options.experiment.phase - 1;
+  if (phase < 1)
+    for (phase = 1; attempts(folder, phase + 1) > 0;) ++phase;
+  const int attempt = attempts(folder, phase);
+  fail_user({resumes ? "--resume" : "--start-from", folder.string(),
+             "it is the folder of a run in phases, which has a run for each",
+             attempt > 0 ? fmt::format("name the folder of phase {}: {}", phase,
+                                       attempt_folder(folder, phase, attempt).string())
+                         : fmt::format("name a phase's folder; phase {} has not begun there", phase)});
+}
+
 std::vector<std::string> words_of_phase(const TrainOptions& phase) {
   std::vector<std::string> words = phase.experiment.words_after({"train"});
   words.insert(words.end(), {"--plan", phase.plan, "--out", phase.experiment.out->string()});
@@ -255,6 +274,7 @@ int run_phases(const TrainOptions& options, const Experiment& experiment,
   if (!options.json.empty())
     fail_user(
         {"--json", options.json, "a run in phases has a run.json for each", "leave it out, and read phases.json"});
+  if (options.resume.empty()) refuse_folder_of_phases(options);
   const int count = int(experiment.phases.size());
   const std::vector<int64_t> steps = check_phases(options, experiment);
   const PhasesFolder made(options, experiment);

@@ -63,8 +63,9 @@ fs::path weights_file(const fs::path& path) {
              .what = fmt::format("no {}", kWeightsFile),
              .why = rows.empty() ? "the folder is not a run's, or the run saved no weights"
                                  : "it has folders of several runs, each with weights of its own",
-             .next = rows.empty() ? "name a file of weights"
-                                  : fmt::format("name one of these folders: {}", list_names(rows, kFoldersShown))});
+             .next = rows.empty()
+                         ? "name a file of weights: that of a checkpoint is model.safetensors.index.json in its folder"
+                         : fmt::format("name one of these folders: {}", list_names(rows, kFoldersShown))});
 }
 
 }  // namespace trireme

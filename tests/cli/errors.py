@@ -254,6 +254,8 @@ class Plans(CliTest):
             (["show", "data", "e.toml", "--json", "no/where.json"], ["--json", "no folder"]),
             (["show", "mlp", "--sample", "3,0"], ["--sample", "0", "at least 1"]),
             (["show", "mine.json"], ["mine.json", "a plan for model", "trireme plan show PLAN EXPERIMENT"]),
+            (["show", "e.toml"], ["plan show: e.toml", "TOML file", "trireme plan show data e.toml"]),
+            (["show", "e.toml", "e.toml"], ["plan show: e.toml", "TOML file"]),
             (["show", "mine.json,recompute=all"], ["mine.json,recompute=all", "edit the file"]),
             (["show", "mine.json", "e.toml", "--worker", "2"], ["--worker", "2", "0..1"])))
 
@@ -298,6 +300,7 @@ class Plans(CliTest):
     def test_plan_of_another_model(self):
         self.write("mine.json", self.trireme("plan", "show", "data", "e.toml", "--json", "-", "--set", "model.options.hidden=16")[0])
         self.refused("train", "e.toml", "--plan", "mine.json", says=["mine.json", "a plan for model mlp", "trireme plan"])
+        self.refused("train", "e.toml", "--plan", "e.toml", says=["--plan: e.toml", "TOML file", "a strategy such as data"])
 
     def test_plan_for_other_devices(self):
         self.write("mine.json", self.trireme("plan", "show", "data", "e.toml", "--json", "-")[0])

@@ -17,6 +17,12 @@ def read_values(path):
     return content[8 + struct.unpack("<Q", content[:8])[0]:]
 
 
+def tensors_in(path):
+    values = read_values(path)
+    return {name: (tensor["shape"], values[slice(*tensor["data_offsets"])])
+            for name, tensor in read_header(path).items() if name != "__metadata__"}
+
+
 class Weights(CliTest):
     def test_a_run_is_saved_continued_and_exported(self):
         self.trireme("train", "e.toml", "--out", "first")
@@ -45,6 +51,29 @@ class Weights(CliTest):
         self.assertTrue(os.path.exists(self.path("mlp.safetensors")))
         self.refused("export", "first", says=["mlp.safetensors", "exists already", "-o"], data=False)
         self.trireme("export", "e.toml", "-o", "drawn.pt")
+
+    def test_the_newest_checkpoint_has_weights_where_a_run_has_none(self):
+        self.trireme("train", "e.toml", "--steps", "4", "--set", "checkpoint.every=2 steps", "--out", "o")
+        whole = tensors_in(self.path("o", "weights.safetensors"))
+        os.remove(self.path("o", "weights.safetensors"))  # as of a killed run
+        newest = os.path.join("o", "checkpoints", "step-00000004")
+        for source in ("o", os.path.join("o", "checkpoints"), newest):
+            out, _ = self.trireme("export", source, data=False)
+            self.assertIn(f"weights after step 4, from {newest}: the folder has no weights.safetensors\n", out)
+            self.assertEqual(tensors_in(self.path("mlp.safetensors")), whole)
+            os.remove(self.path("mlp.safetensors"))
+        self.refused("export", "o", "-o", "m.onnx", data=False,
+                     says=["cannot become onnx", f"EXPERIMENT.toml --set model.weights={self.path(newest)}/model.safetensors.index.json"])
+        self.trireme("export", "e.toml", "--set", f"model.weights={self.path(newest)}/model.safetensors.index.json", "-o", "m.onnx")
+        os.remove(self.path(newest, "state-00001-of-00001.safetensors"))
+        out, _ = self.trireme("export", "o", data=False)
+        self.assertIn("weights after step 2, from ", out, "the newest one is damaged")
+        self.refused("export", newest, says=["state-00001-of-00001.safetensors", "is missing"], data=False)
+        self.refused("train", "e.toml", "--set", "model.weights=" + self.path("o"), says=["no weights.safetensors", "model.safetensors.index.json"])
+
+        self.trireme("train", "e.toml", "--plan", "local-sgd", "--steps", "4", "--set", "checkpoint.every=2 steps", "--out", "p")
+        os.remove(self.path("p", "weights.safetensors"))
+        self.refused("export", "p", says=["replicas under an update policy", "first replica"], data=False)
 
     def test_every_row_of_a_comparison_has_its_own(self):
         self.trireme("compare", "e.toml", "--out", "o")

@@ -73,7 +73,9 @@ class Phases(CliTest):
         self.assertEqual([phase["steps"] for phase in phases], [32, 8, 5])
         self.assertEqual(phases[1]["changes"], ['frozen=["fc1.*"]', 'length="1 epochs"'])
         self.trireme("train", "e.toml", "--start-from", os.path.join("a", "phase-3"), "--steps", "2", "--out", "b")
-        self.refused("train", "e.toml", "--start-from", "a", says=["run in phases", "a/phase-1"])
+        for words, phase in ((["e.toml", "--start-from"], 3), (["p.toml", "--start-from"], 3), (["p.toml", "--phase", "3", "--start-from"], 2),
+                             (["p.toml", "--phase", "2", "--resume"], 2)):
+            self.refused("train", *words, "a", says=["run in phases", f"name the folder of phase {phase}: a/phase-{phase}"])
         self.refused("report", "a", os.path.join("a", "phase-1"), data=False,
                      says=["has a run for each phase", "a/phase-1"])
         page = text_of(self.path("a", "report.html"))
