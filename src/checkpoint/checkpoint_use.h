@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "base/file_system.h"
 #include "checkpoint/checkpoint.h"
@@ -17,7 +18,9 @@ struct CheckpointUse {
   /// Folder of this run alone. It is created if missing; its parent must exist. Empty: no checkpoints.
   std::filesystem::path folder = {};
   std::optional<Checkpoint> resumed = {};  ///< checked against the experiment by open_resumption (checkpoint/resume.h)
-  FileSystem* files = nullptr;             ///< null: the real file system
+  /// data_fingerprint of the training set, for the checkpoints that are written. Empty: they have none.
+  std::string data = {};
+  FileSystem* files = nullptr;  ///< null: the real file system
 };
 
 /// Errors (user): the experiment's [checkpoint] does not work with this plan: PowerSGD; a `best` that no evaluation

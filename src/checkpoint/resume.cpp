@@ -10,6 +10,7 @@
 #include "base/counted.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/data_fingerprint.h"
 #include "experiment/batches.h"
 #include "experiment/initial_weights.h"
 #include "program/graph.h"
@@ -65,6 +66,18 @@ std::string text_of(const LearningRateSchedule& s) {
              .what = fmt::format("{} = {}", key, written),
              .why = fmt::format("the experiment has {}", now),
              .next = "resume with the checkpoint's setting, or start a new run with its files as model.weights"});
+}
+
+/// Errors (user): the training set has other values than the one with the fingerprint `written`.
+void check_data(const fs::path& checkpoint, const std::string& written, const Dataset& set) {
+  const std::string now = data_fingerprint(set);
+  if (!is_same_data(written, now))
+    fail_user(
+        {.where = checkpoint.string(),
+         .what = "the training data have changed",
+         .why = fmt::format("the checkpoint's fingerprint is \"{}\", that of the data now is \"{}\"", written, now),
+         .next = "resume with the checkpoint's files and [data], or start a new run with its files as "
+                 "model.weights"});
 }
 
 /// Returns the damage in one line; empty if every byte is as it was written.
@@ -272,6 +285,8 @@ Resumption open_resumption(const fs::path& path, const RunSpec& experiment, cons
     if (key == "frozen") frozen_before = written;
     differing.push_back(fmt::format("{} {}, was {}", key, mine->second, written));
   }
+  if (const auto written = index.settings.find(kDataSetting); written != index.settings.end() && !experiment.own_data)
+    check_data(resumption.path, written->second, *data.train);
   if (steps > 0 && index.step >= steps)
     fail_user(
         {.where = resumption.path.string(),

@@ -17,7 +17,12 @@ namespace trireme {
 inline constexpr const char *kSharesSetting = "update.shares", *kAlphaSetting = "update.alpha",
                             *kFeatureNoiseSetting = "update.feature_noise";
 
-/// Returns the settings that determine a run's curve, by the experiment's keys. `steps`: of the whole run.
+/// Key of the setting with the fingerprint of the training set (checkpoint/data_fingerprint.h). Checkpoints of earlier
+/// versions lack it.
+inline constexpr const char* kDataSetting = "training data";
+
+/// Returns the settings that determine a run's curve, by the experiment's keys, without kDataSetting. `steps`: of the
+/// whole run.
 std::map<std::string, std::string> curve_settings(const RunSpec& experiment, const Model& model, const TaskData& data,
                                                   int64_t steps);
 
@@ -29,10 +34,11 @@ struct Resumption {
 };
 
 /// Opens the checkpoint at `path`; for a run's folder or a folder of checkpoints, the newest one that verifies. Errors
-/// (user): there is none, or none that verifies; a single one is damaged; another model, seed, batch, training set,
-/// optimizer, kind of state tensor or width of numbers; nothing is left to train. If parameters are trained that were
-/// frozen, the optimizer's state begins anew, as a notice says; of replicas that agree, this is an error. `steps`: of
-/// the whole run; 0: not known before it ends; nullopt: those of all workers together.
+/// (user): there is none, or none that verifies; a single one is damaged; another model, seed, batch, training set
+/// (also one of equal size), optimizer, kind of state tensor or width of numbers; nothing is left to train. If
+/// parameters are trained that were frozen, the optimizer's state begins anew, as a notice says; of replicas that
+/// agree, this is an error. `steps`: of the whole run; 0: not known before it ends; nullopt: those of all workers
+/// together.
 Resumption open_resumption(const std::filesystem::path& path, const RunSpec& experiment, const Model& model,
                            const TaskData& data, std::optional<int64_t> steps = std::nullopt);
 

@@ -160,8 +160,10 @@ WeightsPlace place_of_weights(const fs::path& path) {
     fail_user({checkpoint->string(), "is of replicas under an update policy",
                "its weights are those of the first replica, not the run's result",
                "resume the run to its end, and export its folder"});
-  std::cout << fmt::format("weights after step {}, from {}: the folder has no {}\n", index.step, checkpoint->string(),
-                           kWeightsFile);
+  const auto ema = index.settings.find("optimizer.ema");
+  const bool averaged = ema != index.settings.end() && ema->second != "0";
+  std::cout << fmt::format("weights after step {}{}, from {}: the folder has no {}\n", index.step,
+                           averaged ? " (before averaging)" : "", checkpoint->string(), kWeightsFile);
   const auto model = index.settings.find("model");
   return {*checkpoint / kCheckpointWeights, model == index.settings.end() ? "model" : model->second};
 }

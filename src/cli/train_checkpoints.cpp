@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <exception>
+
 #include "base/text.h"
 #include "base/units.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/checkpoint_use.h"
+#include "checkpoint/data_fingerprint.h"
 #include "cli/launch_hosts.h"
 #include "comm/backend_list.h"
 #include "comm/rendezvous/process_place.h"
@@ -66,6 +69,15 @@ fs::path place_for_checkpoints(const Experiment& experiment, const fs::path& run
                .why = error.message(),
                .next = "choose another checkpoint.folder, or leave it out to use the run's folder"});
   return place;
+}
+
+std::string fingerprint_for_checkpoints(const RunSpec& experiment, const TaskData& data) {
+  if (experiment.own_data) return "";
+  try {
+    return data_fingerprint(*data.train);
+  } catch (const std::exception&) {
+    return "";
+  }
 }
 
 std::vector<std::string> lines_of(const Resumption& resumption) {

@@ -33,6 +33,10 @@ bool lacks_last_checkpoint(const RunResult& row);
 std::filesystem::path place_for_checkpoints(const Experiment& experiment, const std::filesystem::path& run_folder,
                                             bool goes_on = false);
 
+/// Returns CheckpointUse::data; "" if samples cannot be read, which the training reports, and of a server whose clients
+/// have the data.
+std::string fingerprint_for_checkpoints(const RunSpec& experiment, const TaskData& data);
+
 /// Returns the lines that are printed when a run resumes a checkpoint.
 std::vector<std::string> lines_of(const Resumption& resumption);
 

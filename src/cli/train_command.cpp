@@ -139,7 +139,9 @@ void resume(const TrainOptions& options, const TrainSubject& subject, TrainShow&
   show.on_folder = [&, keep_earlier](const std::filesystem::path& folder) {
     if (keep_earlier) keep_earlier(folder);
     if (!options.is_row()) checkpoints.folder = place_for_checkpoints(subject.experiment, folder);
-    if (!checkpoints.folder.empty()) allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
+    if (checkpoints.folder.empty()) return;
+    allow_seconds_after_interrupt(kSecondsForLastCheckpoint);
+    checkpoints.data = fingerprint_for_checkpoints(subject.experiment, subject.data);
   };
 }
 

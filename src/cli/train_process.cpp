@@ -318,6 +318,7 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
   show.on_folder = [&](const std::filesystem::path& folder) {
     if (resumption && !show.goes_on && !starts_anew) keep_earlier_steps(resumption->path, begun_at, folder);
     if (!member.options.is_row()) checkpoints.folder = place_for_checkpoints(subject.experiment, folder, show.goes_on);
+    if (!checkpoints.folder.empty()) checkpoints.data = fingerprint_for_checkpoints(subject.experiment, subject.data);
     log_to_file(rank_log(folder, 0));
     log_to_files_only(log_header(*process, plan, subject.model));
     flight_recorder(process->world())->set_run_folder(folder.string());

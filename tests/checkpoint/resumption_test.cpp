@@ -8,7 +8,9 @@
 
 #include "../base/expect_error.h"
 #include "../train/tiny_training.h"
+#include "base/random.h"
 #include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/data_fingerprint.h"
 #include "checkpoint/resume.h"
 #include "data/text/text_stream.h"
 #include "program/graph.h"
@@ -46,9 +48,9 @@ class Resumptions : public TinyTraining {
     }
     state.agreement_texts = agreement;
     fs::remove_all(folder_ / checkpoint_name(step));
-    write_checkpoint(real_file_system(), folder_,
-                     {.step = step, .plan = "single", .settings = curve_settings(experiment, model, data, kSteps)},
-                     model, state);
+    std::map<std::string, std::string> settings = curve_settings(experiment, model, data, kSteps);
+    if (!fingerprint_.empty()) settings[kDataSetting] = fingerprint_;
+    write_checkpoint(real_file_system(), folder_, {.step = step, .plan = "single", .settings = settings}, model, state);
   }
   Resumption resumed() { return open_resumption(run_, experiment, build_model(experiment, data), data); }
   Resumption started() { return open_start(run_, experiment, build_model(experiment, data)); }
@@ -58,7 +60,80 @@ class Resumptions : public TinyTraining {
 
   const fs::path run_ = fs::path(::testing::TempDir()) / ("resumption_test." + std::to_string(::getpid()));
   const fs::path folder_ = run_ / kCheckpointFolder;
+  std::string fingerprint_ = {};  ///< of the data, in a checkpoint that is written; empty: it has none
 };
+
+/// Samples that a test gives.
+class GivenSamples final : public Dataset {
+ public:
+  GivenSamples(at::Tensor inputs, at::Tensor targets, bool decodes = false)
+      : inputs_(std::move(inputs)), targets_(std::move(targets)), decodes_(decodes) {}
+  int64_t size() const override { return inputs_.size(0); }
+  Shape sample_shape() const override { return {inputs_.size(1)}; }
+  Shape target_shape() const override { return {1}; }
+  LearningTask task() const override { return LearningTask::regression; }
+  int64_t classes() const override { return 1; }
+  bool decodes() const override { return decodes_; }
+  Samples get(std::span<const int64_t> indices, const Draw&) const override {
+    const at::Tensor chosen = at::tensor(at::IntArrayRef(indices.data(), indices.size()), at::kLong);
+    read += int64_t(indices.size());
+    return {inputs_.index_select(0, chosen), targets_.index_select(0, chosen)};
+  }
+
+  mutable int64_t read = 0;
+
+ private:
+  at::Tensor inputs_, targets_;
+  bool decodes_;
+};
+
+at::Tensor noise(int64_t rows, int64_t columns) {
+  at::Tensor values = at::empty({rows, columns});
+  const Philox random(7);
+  for (int64_t i = 0; i < rows * columns; ++i) values.data_ptr<float>()[i] = float(random.normal(uint64_t(i)));
+  return values;
+}
+
+TEST(DataFingerprint, IsOfAllValuesOfASmallSet) {
+  const at::Tensor inputs = noise(20'000, 14), targets = noise(20'000, 1);
+  const std::string whole = data_fingerprint(GivenSamples(inputs, targets));
+  EXPECT_THAT(whole, HasSubstr("20000 of 20000 samples"));
+  EXPECT_TRUE(is_same_data(whole, data_fingerprint(GivenSamples(inputs * (1 + 1e-7), targets)))) << "rounding";
+  at::Tensor one_value = inputs.clone(), swapped = inputs.clone();
+  one_value[12'345][3] += 1;
+  swapped[7].copy_(inputs[8]);
+  swapped[8].copy_(inputs[7]);
+  for (const at::Tensor& other : {one_value, swapped, inputs * 1.001})
+    EXPECT_FALSE(is_same_data(whole, data_fingerprint(GivenSamples(other, targets))));
+  EXPECT_FALSE(is_same_data(whole, data_fingerprint(GivenSamples(inputs, targets / 100))));
+  EXPECT_FALSE(is_same_data(whole, data_fingerprint(GivenSamples(inputs.slice(0, 1), targets.slice(0, 1)))));
+  EXPECT_FALSE(is_same_data(whole, "unreadable"));
+}
+
+TEST(DataFingerprint, ReadsLittleOfALargeSet) {
+  const GivenSamples large(noise(3000, 2000), noise(3000, 1)), files(noise(3000, 20), noise(3000, 1), /*decodes=*/true);
+  EXPECT_THAT(data_fingerprint(large), HasSubstr("1048 of 3000 samples"));
+  EXPECT_EQ(large.read, 1048);
+  const std::string decoded = data_fingerprint(files);
+  EXPECT_THAT(decoded, HasSubstr("16 of 3000 decoded samples"));
+  EXPECT_EQ(files.read, 16);
+  EXPECT_TRUE(is_same_data(decoded, data_fingerprint(GivenSamples(noise(3000, 20) + 1e-3, noise(3000, 1), true))));
+  EXPECT_FALSE(is_same_data(decoded, data_fingerprint(GivenSamples(-noise(3000, 20), noise(3000, 1), true))));
+}
+
+TEST_F(Resumptions, OtherDataOfEqualSizeAreRefused) {
+  fingerprint_ = data_fingerprint(*data.train);
+  write(6);
+  EXPECT_THAT(resumed().notices, ::testing::IsEmpty());
+  data.train = std::make_shared<MemoryDataset>(210, 3);
+  expect_refused({"the training data have changed", fingerprint_, data_fingerprint(*data.train), "[data]"});
+  experiment.own_data = true;
+  EXPECT_THAT(resumed().notices, ::testing::IsEmpty()) << "the clients have data of their own";
+  experiment.own_data = false;
+  fingerprint_.clear();
+  write(6);
+  EXPECT_THAT(resumed().notices, ::testing::IsEmpty()) << "a checkpoint of an earlier version";
+}
 
 TEST_F(Resumptions, StateTensorsAreMatchedByWhatTheyAre) {
   struct Change {

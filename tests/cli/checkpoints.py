@@ -147,6 +147,23 @@ class Checkpoints(CliTest):
                             says=["none of 3 checkpoints is undamaged", "start a new run"])
         self.assertNotIn("checkpoints verify", said)
 
+    def test_changed_data_are_refused(self):
+        rows = [(k, 7 * k % 13, k % 5 + 0.5) for k in range(60)]
+
+        def write(values):
+            self.write("t.csv", "x,z,y\n" + "".join(f"{x},{z},{y}\n" for x, z, y in values))
+        self.write("table.toml", 'batch = 8\nlength = "2 epochs"\ndevices = [1]\n[model]\nname = "mlp"\noptions.hidden = 8\n'
+                   '[data]\nname = "csv"\ntrain = "t.csv"\n[optimizer]\nlearning_rate = 0.01\n')
+        write(rows)
+        self.trireme("train", "table.toml", *EVERY_2, "--out", "a", data=False)
+        resume = ["train", "table.toml", "--resume", os.path.join("a", "checkpoints", "step-00000008")]
+        out, _ = self.trireme(*resume, "--out", "b", data=False)
+        self.assertIn("resumes after step 8", out)
+        says = ["step-00000008: the training data have changed", "the checkpoint's fingerprint is", "[data]"]
+        self.refused(*resume, "--set", "data.target_unit=10", says=says, data=False)
+        write([(x, z, 9 if k == 30 else y) for k, (x, z, y) in enumerate(rows)])
+        self.refused(*resume, says=says, data=False)
+
     def test_interrupted(self):
         process = self.start("train", "e.toml", *ENDLESS, "--set", "checkpoint.every=100000 steps", "--set", "optimizer.schedule=constant",
                              "--out", "a")

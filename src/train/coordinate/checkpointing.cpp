@@ -36,6 +36,7 @@ Checkpointing::Checkpointing(Run& run, const CheckpointUse& use, TrainObserver& 
       settings_(curve_settings(run.experiment, run.model, run.data, run.steps)) {
   if (!run.agreement())
     for (const char* key : {kSharesSetting, kAlphaSetting, kFeatureNoiseSetting}) settings_.erase(key);
+  if (!use.data.empty()) settings_[kDataSetting] = use.data;
   if (!writes()) return;
   files_.create_folder(folder_);
   files_.sync_folder(folder_.has_parent_path() ? folder_.parent_path() : ".");
