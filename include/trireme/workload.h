@@ -79,7 +79,8 @@ enum class SearchGoal { time, memory, cost };
 
 /// How far training under a plan differs from training on one device.
 struct Verification {
-  bool ok = false;                  ///< all differences are within the tolerance
+  /// All differences are within the tolerance; in bf16, or within three times what bf16 itself changes on one device.
+  bool ok = false;
   double tolerance = 0;             ///< relative, that of the workload's precision
   double loss_difference = 0;       ///< relative, the largest over the steps
   double parameter_difference = 0;  ///< relative, the largest over parameters and steps

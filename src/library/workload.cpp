@@ -189,9 +189,9 @@ Verification Workload::verify(const Plan& plan, int64_t steps) const {
   const auto& [experiment, data, model] = *state_;
   const VerifyResult result = trireme::verify(experiment, model, data, plan, steps);
   Verification verification{
-      .ok = result.ok(), .tolerance = result.tolerance, .loss_difference = result.loss_difference, .note = result.note};
+      .ok = result.ok(), .tolerance = result.tolerance, .loss_difference = result.loss.value, .note = result.note};
   for (const VerifyRow& row : result.rows)
-    verification.parameter_difference = std::max(verification.parameter_difference, row.parameter_difference);
+    verification.parameter_difference = std::max(verification.parameter_difference, row.weights.value);
   return verification;
 }
 

@@ -1,12 +1,16 @@
 // The comparison of `trireme verify`: equal runs pass; different runs and NaNs do not.
 #include "train/verify.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 
 #include "../base/expect_error.h"
+#include "experiment/batches.h"
 #include "experiment/make_plan.h"
 #include "memory_data.h"
+#include "plan/named.h"
 #include "train/lockstep.h"
 #include "train/trainer.h"
 
@@ -90,6 +94,77 @@ TEST_F(Verify, PassesUnderEveryPrecision) {
     ASSERT_EQ(r.rows.size(), 6u);
     EXPECT_EQ(r.rows[0].parameter, "fc1.weight");
   }
+}
+
+/// Adam's first steps have the same length whatever the gradient, so rounding decides where a gradient is nearly zero.
+TEST_F(Verify, Bf16UnderAdamPasses) {
+  experiment.precision = Precision::bf16;
+  experiment.model_options = {{"hidden", 64}};
+  experiment.optimizer = {.kind = &kAdamW, .learning_rate = 0.01};
+  for (const char* plan : {"data", "tensor", "hybrid:tensor"}) {
+    const VerifyResult r = run(plan, 4, 12);
+    EXPECT_TRUE(r.ok()) << plan;
+    for (const VerifyRow& row : r.rows) EXPECT_GE(row.weights.allowed, r.tolerance) << row.parameter;
+  }
+  experiment.optimizer.learning_rate = 1e200;
+  EXPECT_FALSE(run("data", 2, 6).ok()) << "nothing is proven by a run that diverges";
+}
+
+/// Two runs of one device in bf16 and one in fp32, of which a test makes wrong ones.
+class Bf16Runs : public Verify {
+ protected:
+  Bf16Runs() {
+    experiment.model_options = {{"hidden", 64}};
+    options.worker.seed = experiment.seed;
+    options.worker.optimizer = {.kind = &kAdamW};
+    options.learning_rate = 0.01;
+    options.steps = 6;
+    initial = train(Precision::fp32, 1, /*rate=*/0).front().parameters;
+  }
+  /// `later`: with the samples of as many steps later.
+  std::vector<Snapshot> train(Precision precision, int micro_batches, double rate = 0.01, int64_t later = 0) {
+    const Model model = build_model(experiment, data);
+    const Plan plan = named_plan(fmt::format("data=1,micro_batches={}", micro_batches), model, Cluster::uniform(1),
+                                 experiment.batch, {});
+    const Batches batches(experiment, data);
+    const auto batch_of = [&](int64_t step) { return batch_from(batches.training(step + later)); };
+    LockstepOptions asked = options;
+    asked.precision = precision;
+    asked.learning_rate = rate;
+    return run_lockstep(model, plan, batch_of, asked);
+  }
+  bool is_equal(const std::vector<Snapshot>& actual) {
+    VerifyResult result;
+    result.tolerance = verify_tolerance(Precision::bf16);
+    compare_bf16_runs(train(Precision::bf16, 1), actual, train(Precision::fp32, 1), initial, result);
+    return result.ok();
+  }
+
+  LockstepOptions options;
+  std::vector<at::Tensor> initial;
+};
+
+TEST_F(Bf16Runs, AnotherOrderOfSumsIsEqual) { EXPECT_TRUE(is_equal(train(Precision::bf16, 3))); }
+
+TEST_F(Bf16Runs, WrongGradientsAreFound) {
+  EXPECT_FALSE(is_equal(train(Precision::bf16, 1, 0.01, /*later=*/1))) << "of other samples";
+  std::vector<Snapshot> doubled = train(Precision::bf16, 1), lost = train(Precision::bf16, 1);
+  for (Snapshot& step : doubled)
+    for (at::Tensor& gradient : step.gradients) gradient = 2 * gradient;
+  EXPECT_FALSE(is_equal(doubled)) << "summed twice, which Adam's steps do not show";
+  lost.front().gradients[0].slice(0, 0, 16).zero_();
+  EXPECT_FALSE(is_equal(lost)) << "a shard's gradient is lost in one step";
+}
+
+TEST_F(Bf16Runs, WrongWeightsAreFound) {
+  std::vector<Snapshot> kept = train(Precision::bf16, 1), slow = train(Precision::bf16, 1, /*rate=*/0.001);
+  for (Snapshot& step : kept)
+    for (size_t p = 0; p < initial.size(); ++p) step.parameters[p].slice(0, 0, initial[p].size(0) / 2) = 0;
+  EXPECT_FALSE(is_equal(kept)) << "half of each tensor is lost";
+  EXPECT_FALSE(is_equal(slow)) << "a tenth of the learning rate";
+  std::vector<Snapshot> still = train(Precision::bf16, 1);
+  for (Snapshot& step : still) step.parameters = initial;
+  EXPECT_FALSE(is_equal(still)) << "weights are not updated";
 }
 
 TEST_F(Verify, ADivergedRunDoesNotPass) {
