@@ -11,6 +11,7 @@
 
 #include "base/counted.h"
 #include "base/devices/device.h"
+#include "base/seconds.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/predict_subject.h"
@@ -170,6 +171,18 @@ std::string try_steps(const RunSpec& experiment, const Model& model, const TaskD
   });
 }
 
+/// Says what took longer than the budget; "" if it was kept. `trial_seconds`: of the trial steps.
+std::string over_budget(const ProfileReport& report, const std::string& written, double budget, double trial_seconds) {
+  constexpr double kKept = 1.2;
+  const double all = report.seconds + trial_seconds;
+  if (all <= kKept * budget) return "";
+  return fmt::format(
+      "it took {} with --budget \"{}\": {} for links and updates, which are always measured, {} for layers, and {} for "
+      "trial steps, which do not count\n",
+      format_seconds(all), written, format_seconds(report.machine_seconds),
+      format_seconds(report.seconds - report.machine_seconds), format_seconds(trial_seconds));
+}
+
 }  // namespace
 
 int run_profile(const ProfileOptions& options) {
@@ -199,7 +212,9 @@ int run_profile(const ProfileOptions& options) {
   });
   if (shows_progress) std::cerr << "\r\033[K";
   write_profile(profile, file);
+  const double trials_begin = steady_seconds();
   const std::string tried = try_steps(experiment, model, data, profile, file, degrees_of(options), progress);
+  const double trial_seconds = steady_seconds() - trials_begin;
 
   std::string text = machine_in_words(profile);
   if (const int64_t samples = largest_complete(profile, sites, request.samples); samples > 0)
@@ -210,6 +225,7 @@ int run_profile(const ProfileOptions& options) {
   if (!report.skipped.empty())
     text +=
         fmt::format("not measured, because --budget \"{}\" was too short: {}\n", options.budget, join(report.skipped));
+  text += over_budget(report, options.budget, budget, trial_seconds);
   std::cout << wrap_lines(text, columns_of_output(STDOUT_FILENO, 0));
   return 0;
 }

@@ -127,6 +127,7 @@ ProfileReport extend_profile(Profile& profile, const LayerSites& sites, const Pr
   ProfileReport report;
   const double begin = steady_seconds();
   measure_machine(profile, request, sites.options().precision, progress);
+  report.machine_seconds = steady_seconds() - begin;
   double rate = profile.device.flops * kFirstGuess;  // FLOP/s of the model's layers
   std::vector<MeasuredGroup> groups;
   for (const Unit& unit : units_of(profile, sites, request, report.known)) {

@@ -24,6 +24,7 @@ struct ProfileReport {
   int known = 0;                     ///< number that the profile already had
   std::vector<std::string> skipped;  ///< "32 samples at tensor degree 1": did not fit into the budget
   double seconds = 0;                ///< duration
+  double machine_seconds = 0;        ///< of it: device, links and updates, which are measured whatever the budget is
 };
 
 /// The powers of two below `batch`, and `batch`.

@@ -63,6 +63,8 @@ class Profile(CliTest):
     def test_says_what_the_budget_left_out(self):
         out, _ = self.trireme("profile", "e.toml", "--out", "p.json", "--budget", "1 ms")
         self.assertIn('not measured, because --budget "1 ms" was too short', out)
+        self.assertRegex(out, r'it took .* with --budget "1 ms": \d.* for links and updates, which are always measured, .* for layers, '
+                              r'and \d.* for trial steps, which do not count\n')
         out, _ = self.trireme("profile", "e.toml", "--out", "q.json", "--budget", "0.001")  # seconds
         self.assertIn('not measured, because --budget "0.001" was too short', out)
         self.assertIn("32 samples at tensor degree 1", out)
