@@ -21,7 +21,8 @@ int run_phases(const TrainOptions& options, const Experiment& experiment,
                const std::function<int(const TrainOptions&)>& train_phase, const std::string& launched_by = "");
 
 /// For a training that is one run. Errors (user): --resume or --start-from names the folder of all phases; the message
-/// names the phase's folder: to resume, that of the phase itself; to start, that of the phase before it, or of the last.
+/// names the phase's folder: to resume, that of the phase itself; to start, that of the phase before it, or of the
+/// last.
 void refuse_folder_of_phases(const TrainOptions& options);
 
 /// The words of a command line from "train" on, for the processes that train this phase.

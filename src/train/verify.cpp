@@ -167,6 +167,8 @@ struct StepDifferences {
 StepDifferences differences_of(const Snapshot& actual, const Snapshot& expected,
                                const std::vector<at::Tensor>& initial) {
   std::vector<double> weights, ways, gradients, gradient_sizes;
+  for (std::vector<double>* norms : {&weights, &ways, &gradients, &gradient_sizes})
+    norms->reserve(expected.names.size());
   for (size_t e = 0; e < expected.names.size(); ++e) {
     const size_t a = place_in(actual, expected.names[e]);
     const at::Tensor& gradient = expected.gradients[e];

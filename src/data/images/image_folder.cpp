@@ -64,6 +64,7 @@ std::vector<std::string> images_below(const fs::path& root, const fs::path& fold
 /// "3 images that end in .gif, .webp (.jpg, .jpeg and .png are read)"
 std::string endings_in_words(const std::map<std::string, int64_t>& left_out) {
   std::vector<std::string> endings;
+  endings.reserve(left_out.size());
   int64_t images = 0;
   for (const auto& [ending, count] : left_out) {
     endings.push_back(ending);
