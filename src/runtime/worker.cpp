@@ -355,9 +355,7 @@ Communicator& Worker::world() { return *state_->communicator; }
 
 Replicas& Worker::replicas() { return *state_->replicas; }
 
-int64_t Worker::updates() const {
-  return state_->batches.all_trained() - state_->agreement.updates_before_restart();
-}
+int64_t Worker::updates() const { return state_->batches.all_trained() - state_->agreement.updates_before_restart(); }
 
 HeldParts Worker::held() const {
   const State& s = *state_;
