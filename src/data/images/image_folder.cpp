@@ -71,7 +71,7 @@ std::string endings_in_words(const std::map<std::string, int64_t>& left_out) {
     images += count;
   }
   return fmt::format("{} that {} in {} (.jpg, .jpeg and .png are read)", count_of(images, "image"),
-                     images == 1 ? "ends" : "end", join(endings));
+                     images == 1 ? "ends" : "end", trireme::join(endings));
 }
 
 std::map<std::string, int32_t> numbered(const std::vector<std::string>& classes) {

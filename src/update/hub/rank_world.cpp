@@ -39,8 +39,9 @@ void send_numbers(Communicator& to_one, const std::vector<double>& numbers, int 
 
 std::vector<double> receive_numbers(Communicator& from_one, int from, int64_t tag) {
   const at::Tensor tensor = from_one.receive_shared(from, tag);
-  const double* const first = tensor.data_ptr<double>();
-  return {first, first + tensor.numel()};
+  std::vector<double> numbers(size_t(tensor.numel()));
+  std::copy_n(tensor.data_ptr<double>(), tensor.numel(), numbers.begin());
+  return numbers;
 }
 
 std::vector<at::Tensor> receive_tensors(Communicator& from_one, double count, int from, int64_t tag) {
@@ -232,6 +233,12 @@ void RankWorld::run(const std::function<void(Hub&)>& body) {
   }
 }
 
+void RankWorld::answer_report(int replica, Request report, Communicator& pair) {
+  for (at::Tensor& tensor : report.tensors) tensor = tensor.clone();
+  const std::vector<double> answer(1, double(on_report_(replica, std::move(report))));
+  send_numbers(pair, answer, 1, kAnswerTag);
+}
+
 void RankWorld::serve(int replica, Communicator& pair, int runner) {
   at::get_num_threads();  // otherwise the first operator would set its own number
   at::set_num_threads(1);
@@ -246,8 +253,7 @@ void RankWorld::serve(int replica, Communicator& pair, int runner) {
                       .tensors = receive_tensors(pair, numbers.at(kRequestTensors), 1, kRequestTag),
                       .numbers = {numbers.begin() + kRequestHead, numbers.end()}};
       if (numbers.at(kShard) == kReport) {
-        for (at::Tensor& tensor : request.tensors) tensor = tensor.clone();
-        send_numbers(pair, {double(on_report_(replica, std::move(request)))}, 1, kAnswerTag);
+        answer_report(replica, std::move(request), pair);
         continue;
       }
       double idle = 0;

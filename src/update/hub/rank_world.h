@@ -51,6 +51,7 @@ class RankWorld final : public HubWorld {
  private:
   friend class RankHub;
 
+  void answer_report(int replica, Request report, Communicator& pair);
   /// Serves a replica until it has left.
   void serve(int replica, Communicator& pair, int runner);
   /// On rank 0: waits until all other replicas have left, and takes their counts.
