@@ -46,8 +46,8 @@ class Dataset {
   /// Size of the vocabulary: token ids in `data` are 0 .. vocabulary - 1, with kPadding after a sample's end. 0: `data`
   /// holds no tokens.
   virtual int64_t vocabulary() const { return 0; }
-  /// True if sample i + 1 continues sample i (windows of one text). Row r of a batch then continues row r of
-  /// the batch before.
+  /// True if sample i + 1 continues sample i (windows of one text). Row r of a batch then continues row r of the batch
+  /// before, except in the first batch of an epoch and in a short one at its end.
   virtual bool is_stream() const { return false; }
   /// True if `get` reads or decodes files, so that loading ahead of training is worthwhile.
   virtual bool decodes() const { return false; }

@@ -207,6 +207,19 @@ void complete_optimizer(const RunSpec& experiment, const Model& model, const std
   begin_optimizer_anew(not_trained_before(missing), resumption);
 }
 
+/// Errors (user): the checkpoint's step would mean other samples, because an earlier version left out the last samples
+/// of a stream. In the first epoch it means the same ones.
+void refuse_shorter_epochs(const Resumption& resumption, const RunSpec& experiment, const TaskData& data) {
+  const CheckpointIndex& index = resumption.checkpoint.index;
+  const int64_t full = data.train->size() / experiment.batch, rest = data.train->size() % experiment.batch;
+  if (!data.train->is_stream() || rest == 0 || index.step <= full || index.settings.contains(kStreamSetting)) return;
+  fail_user({.where = resumption.path.string(),
+             .what = fmt::format("written after step {}, in epochs of {}", index.step, counted(full, "step")),
+             .why = fmt::format("an earlier version left out the last {} of the text; now they are one more step",
+                                counted(rest, "sample")),
+             .next = "begin a new run with its weights and optimizer: --start-from"});
+}
+
 }  // namespace
 
 std::map<std::string, std::string> curve_settings(const RunSpec& e, const Model& model, const TaskData& data,
@@ -235,6 +248,7 @@ std::map<std::string, std::string> curve_settings(const RunSpec& e, const Model&
   settings.merge(optimizer_numbers(o));
   for (const auto& [key, value] : options_of(e))
     settings[fmt::format("{}{}", kModelOption, key)] = fmt::format("{}", value);
+  if (data.train->is_stream()) settings[kStreamSetting] = "whole";
   if (e.data.augment) settings["data.augmentation"] = text_of(e.data.augmentation);
   settings[kSharesSetting] = name_of(e.replicas.shares);
   if (e.replicas.shares == SampleShares::dirichlet || e.replicas.shares == SampleShares::quantity)
@@ -287,6 +301,7 @@ Resumption open_resumption(const fs::path& path, const RunSpec& experiment, cons
   }
   if (const auto written = index.settings.find(kDataSetting); written != index.settings.end() && !experiment.own_data)
     check_data(resumption.path, written->second, *data.train);
+  refuse_shorter_epochs(resumption, experiment, data);
   if (steps > 0 && index.step >= steps)
     fail_user(
         {.where = resumption.path.string(),

@@ -16,6 +16,9 @@ namespace trireme {
 /// Keys of settings that only a plan with an agreement uses: which samples each replica has.
 inline constexpr const char *kSharesSetting = "update.shares", *kAlphaSetting = "update.alpha",
                             *kFeatureNoiseSetting = "update.feature_noise";
+/// Key of a run on a stream whose epochs have all samples (SampleOrder::stream). Earlier versions left out the last
+/// ones that fill no batch, and did not write the key.
+inline constexpr const char* kStreamSetting = "data.stream";
 
 /// Key of the setting with the fingerprint of the training set (checkpoint/data_fingerprint.h). Checkpoints of earlier
 /// versions lack it.
@@ -37,7 +40,8 @@ struct Resumption {
 /// (user): there is none, or none that verifies; a single one is damaged; another model, seed, batch, training set
 /// (also one of equal size), optimizer, kind of state tensor or width of numbers; nothing is left to train. If
 /// parameters are trained that were frozen, the optimizer's state begins anew, as a notice says; of replicas that
-/// agree, this is an error. `steps`: of the whole run; 0: not known before it ends; nullopt: those of all workers
+/// agree, this is an error. An error, too, is a checkpoint of an earlier version whose epochs on a stream were shorter,
+/// after the first epoch. `steps`: of the whole run; 0: not known before it ends; nullopt: those of all workers
 /// together.
 Resumption open_resumption(const std::filesystem::path& path, const RunSpec& experiment, const Model& model,
                            const TaskData& data, std::optional<int64_t> steps = std::nullopt);

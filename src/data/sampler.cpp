@@ -31,12 +31,7 @@ std::vector<int64_t> bucketed_order(const std::vector<int32_t>& lengths, int64_t
 
 BatchSampler::BatchSampler(int64_t n, int64_t batch, uint64_t seed, bool drop_last, SampleOrder order,
                            std::vector<int32_t> lengths)
-    : n_(n),
-      batch_(batch),
-      seed_(seed),
-      drop_last_(drop_last || order == SampleOrder::stream),
-      order_(order),
-      lengths_(std::move(lengths)) {
+    : n_(n), batch_(batch), seed_(seed), drop_last_(drop_last), order_(order), lengths_(std::move(lengths)) {
   check_internal(order != SampleOrder::bucketed || static_cast<int64_t>(lengths_.size()) == n,
                  "bucketed samples have lengths");
   if (n < 1)
@@ -66,8 +61,10 @@ int64_t BatchSampler::batch_size_at(int64_t k) const {
 std::vector<int64_t> BatchSampler::batch(int64_t epoch, int64_t k) const {
   const int64_t size = batch_size_at(k);
   if (order_ == SampleOrder::stream) {
+    const int64_t full = n_ / batch_;
     std::vector<int64_t> indices;
-    for (int64_t row = 0; row < batch_; ++row) indices.push_back(row * steps_per_epoch() + k);
+    indices.reserve(static_cast<size_t>(size));
+    for (int64_t row = 0; row < size; ++row) indices.push_back(k < full ? row * full + k : full * batch_ + row);
     return indices;
   }
   Order all = order_of(epoch);

@@ -16,8 +16,8 @@ std::vector<int64_t> sample_order(int64_t n, uint64_t seed, int64_t epoch);
 
 /// - shuffled: another permutation in each epoch.
 /// - stream: for samples that continue each other. The samples are cut into `batch` rows of equal length. Step k takes
-///   the k-th sample of every row, so row r of one batch continues in row r of the next, until the end of the epoch.
-///   The order is the same in all epochs.
+///   the k-th sample of every row, so row r of one batch continues in row r of the next. The n % batch samples that are
+///   left at the end are one more, short batch, whose rows continue nothing. The order is the same in all epochs.
 /// - bucketed: shuffled, but a batch holds samples of similar length, see bucketed_order.
 enum class SampleOrder { shuffled, stream, bucketed };
 
@@ -34,10 +34,9 @@ std::vector<int64_t> bucketed_order(const std::vector<int32_t>& lengths, int64_t
 /// Cuts an epoch's order into global batches. Thread-safe; one sampler may serve all workers.
 class BatchSampler {
  public:
-  /// If shuffled, the last batch of an epoch is short when `batch` does not divide `n`, or left out with `drop_last`.
-  /// In stream order, all batches are full and the last n % batch samples are left out. `lengths`: of the n samples,
-  /// for bucketed order only. User errors: n or batch below 1; a batch larger than n where short batches are left out
-  /// (no step would remain).
+  /// The last batch of an epoch is short when `batch` does not divide `n`, or left out with `drop_last`. `lengths`: of
+  /// the n samples, for bucketed order only. User errors: n or batch below 1; a batch larger than n where short batches
+  /// are left out (no step would remain).
   BatchSampler(int64_t n, int64_t batch, uint64_t seed, bool drop_last = false,
                SampleOrder order = SampleOrder::shuffled, std::vector<int32_t> lengths = {});
 
@@ -46,7 +45,7 @@ class BatchSampler {
   int64_t samples_per_epoch() const { return drop_last_ ? steps_per_epoch() * batch_ : n_; }
   /// True if the rows of step `k` do not continue those of the step before: state carried from earlier steps must be
   /// reset.
-  bool starts_anew(int64_t k) const { return order_ != SampleOrder::stream || k == 0; }
+  bool starts_anew(int64_t k) const { return order_ != SampleOrder::stream || k == 0 || k == n_ / batch_; }
 
   /// Samples of step `k` of `epoch`; k is in [0, steps_per_epoch()).
   int64_t batch_size_at(int64_t k) const;

@@ -76,6 +76,10 @@ PlannedBatch Batches::training(int64_t step) const {
 
 PlannedBatch Batches::evaluation(int64_t k) const { return in_shape(data_.test, test_.at(size_t(k)), {}); }
 
+bool Batches::evaluation_starts_anew(int64_t k) const {
+  return k == 0 || !data_.test->is_stream() || test_.at(size_t(k)).size() != test_[size_t(k) - 1].size();
+}
+
 int64_t Batches::test_samples() const {
   int64_t sum = 0;
   for (const auto& indices : test_) sum += int64_t(indices.size());

@@ -20,8 +20,8 @@ namespace trireme {
 /// alive. `load` is thread-safe.
 Batch batch_from(PlannedBatch plan);
 
-/// Batches depend on the data, seed and epoch, never on a plan. Training: shuffled; a stream row by row. Evaluation: in
-/// order, each sample once; a stream row by row, in whole batches.
+/// Batches depend on the data, seed and epoch, never on a plan. Training: shuffled; a stream row by row
+/// (SampleOrder::stream). Evaluation: in order, a stream row by row; each sample once.
 ///
 /// With Experiment::pad_to_multiple_of, a batch holds sentences of similar length (SampleOrder::bucketed; evaluation:
 /// in the order of their lengths). It is padded to its own longest sentence, rounded up, and has the experiment's model
@@ -38,6 +38,8 @@ class Batches {
   int64_t evaluations() const { return int64_t(test_.size()); }
   int64_t test_samples() const;
   PlannedBatch evaluation(int64_t k) const;
+  /// True if the rows of that evaluation batch do not continue those of the one before.
+  bool evaluation_starts_anew(int64_t k) const;
 
  private:
   PlannedBatch in_shape(const std::shared_ptr<const Dataset>& set, std::vector<int64_t> indices,

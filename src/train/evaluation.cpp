@@ -2,12 +2,11 @@
 
 namespace trireme {
 
-StepOutcome evaluate_all(Worker& worker, const Plan& plan, const TaskData& data, int64_t batches,
+StepOutcome evaluate_all(Worker& worker, const Plan& plan, const Batches& batches,
                          const std::function<Batch(int64_t k)>& take) {
   StepOutcome sum;
-  for (int64_t k = 0; k < batches; ++k) {
-    const bool anew = k == 0 || !data.test->is_stream();
-    const StepOutcome part = worker.evaluate({.batch = take(k), .starts_stream = anew});
+  for (int64_t k = 0; k < batches.evaluations(); ++k) {
+    const StepOutcome part = worker.evaluate({.batch = take(k), .starts_stream = batches.evaluation_starts_anew(k)});
     // Nothing else slows down a first stage; its activations would pile up in front of the second stage.
     if (plan.stages.size() > 1) worker.barrier();
     sum.loss_sum += part.loss_sum;

@@ -4,17 +4,17 @@
 #include <cstdint>
 #include <functional>
 
+#include "experiment/batches.h"
 #include "metrics/result.h"
 #include "runtime/worker.h"
 #include "train/step_records.h"
-#include "trireme/dataset.h"
 #include "trireme/plan.h"
 
 namespace trireme {
 
-/// Evaluates `batches` batches, which `take` returns in order. All workers must call it together, with an empty
-/// pipeline. Losses and metrics are sums.
-StepOutcome evaluate_all(Worker& worker, const Plan& plan, const TaskData& data, int64_t batches,
+/// Evaluates all test batches of `batches`, which `take` loads in order. All workers must call it together, with an
+/// empty pipeline. Losses and metrics are sums.
+StepOutcome evaluate_all(Worker& worker, const Plan& plan, const Batches& batches,
                          const std::function<Batch(int64_t k)>& take);
 
 /// Returns the evaluation that all workers have posted, with its step, loss and metrics.

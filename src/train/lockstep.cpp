@@ -49,7 +49,7 @@ std::vector<Snapshot> run_lockstep(const Model& model, const Plan& plan,
     for (int64_t step = 0; step < options.steps; ++step) {
       Batch batch = batch_of(step);
       const double rate = options.learning_rate_of ? options.learning_rate_of(step) : options.learning_rate;
-      const bool anew = options.steps_per_epoch > 0 ? step % options.steps_per_epoch == 0 : step == 0;
+      const bool anew = step == 0 || (options.starts_anew && options.starts_anew(step));
       StepOutcome outcome = worker.train(
           {.step = step, .batch = batch, .learning_rate = rate, .clip_norm = options.clip_norm, .starts_stream = anew});
       losses[size_t(step)][size_t(rank)] = outcome.loss_sum / double(batch.samples);

@@ -32,7 +32,9 @@ struct LockstepOptions {
   double clip_norm = 0;
   std::vector<std::string> frozen = {};
   bool private_replicas = false;
-  int64_t steps_per_epoch = 0;  ///< streams begin anew at each epoch; 0: never after the first step
+  /// True for a step whose rows do not continue those of the step before. The first step always begins anew; null: no
+  /// other does.
+  std::function<bool(int64_t step)> starts_anew = {};
   /// Number of steps after which a pipeline without flush is drained, as before an evaluation; 0: only at the end.
   int64_t drain_every = 0;
   std::vector<c10::Device> places = {};  ///< where the workers compute, by rank; empty: on the CPU

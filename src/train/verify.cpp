@@ -71,7 +71,8 @@ void refuse_other_curves(const RunSpec& experiment, const Model& model, const Pl
                "use --set batch_norm=global"});
 }
 
-LockstepOptions lockstep_options(const RunSpec& experiment, int64_t steps, int64_t steps_per_epoch) {
+LockstepOptions lockstep_options(const RunSpec& experiment, int64_t steps, const BatchSampler& sampler) {
+  const int64_t steps_per_epoch = sampler.steps_per_epoch();
   LockstepOptions options{
       .steps = steps,
       .precision = experiment.precision,
@@ -79,7 +80,7 @@ LockstepOptions lockstep_options(const RunSpec& experiment, int64_t steps, int64
       .clip_norm = experiment.clip_norm,
       .frozen = frozen_of(experiment),
       .private_replicas = experiment.private_replicas,
-      .steps_per_epoch = steps_per_epoch};
+      .starts_anew = [&sampler, steps_per_epoch](int64_t step) { return sampler.starts_anew(step % steps_per_epoch); }};
   const int64_t total = steps_of(experiment.length, steps_per_epoch);
   options.learning_rate_of = [&experiment, total, steps_per_epoch](int64_t step) {
     return learning_rate_at(experiment, step, total, steps_per_epoch);
@@ -257,7 +258,7 @@ VerifyResult verify(const RunSpec& experiment, const Model& model, const TaskDat
   check_shapes(experiment, model, data, plan);
   const Batches batches(experiment, data);
   const auto batch_of = [&](int64_t step) { return batch_from(batches.training(step)); };
-  const LockstepOptions options = lockstep_options(experiment, steps, batches.sampler().steps_per_epoch());
+  const LockstepOptions options = lockstep_options(experiment, steps, batches.sampler());
   const Plan single = named_plan(fmt::format("data=1,micro_batches={}", reference_micro_batches), model,
                                  Cluster::uniform(1), experiment.batch, {});
   const auto expected = run_lockstep(model, single, batch_of, options);

@@ -35,8 +35,8 @@ class Resumptions : public TinyTraining {
     fs::create_directories(folder_);
   }
 
-  /// Writes what a run of the experiment could have written after this step.
-  void write(int64_t step, const std::map<std::string, std::string>& agreement = {}) {
+  /// Writes what a run of the experiment could have written after this step. `without`: a setting that it leaves out.
+  void write(int64_t step, const std::map<std::string, std::string>& agreement = {}, const std::string& without = "") {
     const Model model = build_model(experiment, data);
     TrainingState state;
     state.updates = step;
@@ -50,6 +50,7 @@ class Resumptions : public TinyTraining {
     fs::remove_all(folder_ / checkpoint_name(step));
     std::map<std::string, std::string> settings = curve_settings(experiment, model, data, kSteps);
     if (!fingerprint_.empty()) settings[kDataSetting] = fingerprint_;
+    settings.erase(without);
     write_checkpoint(real_file_system(), folder_, {.step = step, .plan = "single", .settings = settings}, model, state);
   }
   Resumption resumed() { return open_resumption(run_, experiment, build_model(experiment, data), data); }
@@ -161,6 +162,27 @@ TEST_F(Resumptions, StateTensorsAreMatchedByWhatTheyAre) {
   experiment.optimizer.momentum = 0.8;
   EXPECT_THAT(resumed().notices, Contains(HasSubstr("optimizer.momentum 0.8, was 0.9")));
   EXPECT_EQ(started().checkpoint.state.updates, 6);
+}
+
+TEST_F(Resumptions, StepsOfEarlierVersionsOnStreamsMeanTheSameSamplesInTheFirstEpochOnly) {
+  data.train = data.test = std::make_shared<TextStream>(std::vector<int32_t>(10 * 5 + 1, 1), 3, 5);  // 10 windows
+  experiment.model_name = "lstm-lm";
+  experiment.model_options = {{"width", 4}};
+  experiment.batch = 4;  // an epoch: two steps of four rows and one of two
+  write(8);
+  EXPECT_THAT(resumed().notices, ::testing::IsEmpty());
+  for (const int64_t step : {1, 2}) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    write(step, {}, kStreamSetting);
+    EXPECT_EQ(resumed().checkpoint.index.step, step);
+  }
+  write(3, {}, kStreamSetting);
+  expect_refused({"step-00000003", "after step 3, in epochs of 2 steps", "last 2 samples", "--start-from"});
+  EXPECT_EQ(started().checkpoint.index.step, 0);
+  experiment.batch = 5;  // divides the windows: the epochs have the same steps as before
+  write(9, {}, kStreamSetting);
+  EXPECT_EQ(resumed().checkpoint.index.step, 9);
 }
 
 TEST_F(Resumptions, NewlyTrainedParametersBeginTheOptimizerAnew) {

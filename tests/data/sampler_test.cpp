@@ -70,26 +70,30 @@ TEST(BatchSampler, ServesManyThreads) {
 TEST(BatchSampler, StreamRowsContinueFromStepToStep) {
   for (auto [n, rows] : {std::pair<int64_t, int64_t>{1, 1}, {10, 3}, {12, 4}, {1000, 128}, {7, 7}}) {
     BatchSampler sampler(n, rows, 5, false, SampleOrder::stream);
-    ASSERT_EQ(sampler.steps_per_epoch(), n / rows);
-    EXPECT_EQ(sampler.samples_per_epoch(), n / rows * rows);
+    const int64_t full = n / rows;
+    ASSERT_EQ(sampler.steps_per_epoch(), (n + rows - 1) / rows);
+    EXPECT_EQ(sampler.samples_per_epoch(), n);
     for (int64_t k = 0; k < sampler.steps_per_epoch(); ++k) {
       auto batch = sampler.batch(0, k);
-      ASSERT_EQ(static_cast<int64_t>(batch.size()), rows);
-      EXPECT_EQ(sampler.batch_size_at(k), rows);
+      ASSERT_EQ(static_cast<int64_t>(batch.size()), k < full ? rows : n % rows);
+      EXPECT_EQ(sampler.batch_size_at(k), static_cast<int64_t>(batch.size()));
       EXPECT_EQ(sampler.batch(3, k), batch) << "every epoch is the same";
-      EXPECT_EQ(sampler.starts_anew(k), k == 0);
-      if (k == 0) continue;
+      EXPECT_EQ(sampler.starts_anew(k), k == 0 || k == full);
+      if (k == 0 || k == full) continue;
       auto before = sampler.batch(0, k - 1);
       for (size_t r = 0; r < batch.size(); ++r) EXPECT_EQ(batch[r], before[r] + 1);
     }
     auto order = epoch_of(sampler, 0);
     std::sort(order.begin(), order.end());
-    for (size_t i = 0; i < order.size(); ++i)
-      ASSERT_EQ(order[i], static_cast<int64_t>(i)) << "each sample once, the last n % rows never";
+    ASSERT_EQ(static_cast<int64_t>(order.size()), n);
+    for (size_t i = 0; i < order.size(); ++i) ASSERT_EQ(order[i], static_cast<int64_t>(i)) << "each sample once";
     error_of([&] { sampler.batch(0, sampler.steps_per_epoch()); }, Blame::run);
   }
   EXPECT_TRUE(BatchSampler(10, 2, 0).starts_anew(3));
-  EXPECT_THAT(error_of([] { BatchSampler(3, 4, 0, false, SampleOrder::stream); }), HasSubstr("larger than the 3"));
+  EXPECT_EQ(BatchSampler(3, 4, 0, false, SampleOrder::stream).batch(0, 0), (std::vector<int64_t>{0, 1, 2}));
+  const BatchSampler dropping(10, 4, 0, true, SampleOrder::stream);
+  EXPECT_EQ(dropping.steps_per_epoch(), 2);
+  EXPECT_EQ(dropping.batch(0, 1), (std::vector<int64_t>{1, 3, 5, 7}));
 }
 
 TEST(BatchSampler, RefusesImpossibleSizes) {

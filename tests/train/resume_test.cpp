@@ -102,8 +102,9 @@ class Resuming : public TinyTraining {
   void use_text() {
     std::mt19937 random(11);
     std::vector<int32_t> tokens;
-    for (int i = 0; i < 8 * 10 * 5 + 1; ++i) tokens.push_back(int32_t(random() % 7));
-    data.train = data.test = std::make_shared<TextStream>(tokens, 7, 5);  // an epoch is ten steps of eight rows
+    for (int i = 0; i < (8 * 11 + 1) * 5 + 1; ++i) tokens.push_back(int32_t(random() % 7));
+    // an epoch is eleven steps of eight rows and one of a single row; the checkpoint after step 12 has its state
+    data.train = data.test = std::make_shared<TextStream>(tokens, 7, 5);
     experiment.batch = 8;
     experiment.model_name = "lstm-lm";
     experiment.model_options = {{"width", 8}, {"probability", 0.2}};

@@ -56,6 +56,7 @@ void CarriedStates::add_held(const Op& op, std::vector<HeldPart>& held) const {
     if (carried == states_.end()) continue;
     const Range samples = share_of(rows_, program_.micro_batches, k);
     for (size_t i = 0; i < specs.size() && i < carried->second.size(); ++i) {
+      if (carried->second[i].numel() == 0) continue;  // a short batch has no row for this worker
       Shape shape = specs[i].sample_shape;
       shape.insert(shape.begin(), rows_);
       held.push_back({carried_name(context_.model, op, specs[i]), shape,

@@ -161,8 +161,7 @@ void ReplicaEvaluator::work_as(int rank, EvaluationWorkers& workers) {
       const auto take = [&](int64_t k) {
         return batch_from(model == kWhole ? task_.batches.whole().evaluation(k) : task_.batches.evaluation(model, k));
       };
-      workers.outcomes[size_t(rank)] =
-          evaluate_all(worker, task_.plan, task_.data, task_.batches.whole().evaluations(), take);
+      workers.outcomes[size_t(rank)] = evaluate_all(worker, task_.plan, task_.batches.whole(), take);
       worker.barrier();
       if (rank == 0) workers.of_models[model] = workers.outcomes;
     }

@@ -8,8 +8,7 @@ namespace trireme {
 
 void Run::evaluate(Phase& phase, int rank, Worker& worker, int64_t step) {
   Loader& loader = *phase.only_group().loader;
-  StepOutcome sum = evaluate_all(worker, phase.plan, data, batches.evaluations(),
-                                 [&](int64_t) { return loader.take(reader_of(rank)); });
+  StepOutcome sum = evaluate_all(worker, phase.plan, batches, [&](int64_t) { return loader.take(reader_of(rank)); });
   post(rank, step, true, std::move(sum), 0);
   if (rank == 0) evaluated_ = step;
   loader.take_load_seconds(reader_of(rank));  // an evaluation is not part of training time
