@@ -136,6 +136,20 @@ TEST(SentencePiece, TrainsTheSameModelAgainAndKeepsIt) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(one.path()), {}), 3);
 }
 
+/// The library's own limit is 4192 bytes: a letter of a longer line would be unknown.
+TEST(SentencePiece, LearnsFromLinesOfAnyLength) {
+  if (!sentencepiece_available()) GTEST_SKIP() << "this build has no SentencePiece";
+  TemporaryFolder folder;
+  Sentences text = piece_text();
+  std::string line;
+  while (line.size() < 20000) line += "the old man walks ζ ";
+  text.push_back(line);
+  for (const char* kind : {"unigram", "bpe"})
+    EXPECT_THAT(train_sentencepiece(text, {.size = 60, .kind = kind}, folder.path())->encode("ζ"),
+                ::testing::Not(::testing::Contains(kUnknownToken)))
+        << kind;
+}
+
 TEST(SentencePiece, SaysWhyAModelCannotBe) {
   if (!sentencepiece_available()) GTEST_SKIP() << "this build has no SentencePiece";
   TemporaryFolder folder;
@@ -368,6 +382,48 @@ TEST_F(OpenSentences, ParallelTextHasOneVocabularyOrTwo) {
   spec.text.joint = false;
   const TaskData separate = open_data(spec);
   EXPECT_THAT(separate.source, HasSubstr("7 and 7 different tokens"));
+}
+
+/// A model that learned its sentences by heart has BLEU 100: its tokens and the reference are in the same case.
+TEST_F(OpenSentences, InLowerCaseReferencesAreToo) {
+  write_file(folder_ / "en", "A Dog runs\nTHE Dog sleeps\n");
+  write_file(folder_ / "de", "Ein HUND läuft\nDer Hund SCHLÄFT Straße\n");
+  const std::vector<std::filesystem::path> files{folder_ / "en", folder_ / "de"};
+  DataSpec spec{.name = "parallel-text", .sequence = 40, .train_files = files, .test_files = files};
+  spec.text.lower = true;
+  std::vector<std::string> tokenizers{"word", "13a", "character"};
+  if (sentencepiece_available()) tokenizers.emplace_back("sentencepiece-bpe");
+  for (const std::string& tokenizer : tokenizers) {
+    spec.text.tokenizer = tokenizer;
+    spec.text.vocabulary = tokenizer == "sentencepiece-bpe" ? 40 : 0;
+    const TaskData task = open_data(spec);
+    const auto& test = dynamic_cast<const TranslationSet&>(*task.test);
+    EXPECT_EQ(test.source_text(1), "the dog sleeps") << tokenizer;
+    EXPECT_EQ(test.reference(1), "der hund schläft straße") << tokenizer << ": case folding would write strasse";
+    const at::Tensor target = test.get(std::vector<int64_t>{1}, {}).target;
+    EXPECT_EQ(test.decode({target.data_ptr<int64_t>(), static_cast<size_t>(target.numel())}), test.reference(1))
+        << tokenizer;
+  }
+}
+
+TEST_F(OpenSentences, KeysThatATokenizerDoesNotUseAreRefused) {
+  for (const char* name : {"labelled-text", "parallel-text", "text"}) {
+    DataSpec spec{.name = name, .train_files = {"a"}, .test_files = {"b"}};
+    spec.text.tokenizer = "sentencepiece";
+    spec.text.min_count = 2;
+    EXPECT_THAT(error_of([&] { open_data(spec); }),
+                AllOf(HasSubstr("data.min_count: 2"), HasSubstr("SentencePiece"), HasSubstr("leave it out")));
+    spec.text = {.model = "a.model"};
+    spec.text.lower = true;
+    EXPECT_THAT(error_of([&] { open_data(spec); }), AllOf(HasSubstr("data.lower"), HasSubstr("a.model is used")));
+    spec.text = {.vocabulary = 50, .model = "a.model"};
+    EXPECT_THAT(error_of([&] { open_data(spec); }), AllOf(HasSubstr("data.vocabulary"), HasSubstr("a.model is used")));
+    spec.text = {.min_count = 3, .model = "a.model"};
+    EXPECT_THAT(error_of([&] { open_data(spec); }), AllOf(HasSubstr("data.min_count"), HasSubstr("a.model is used")));
+  }
+  DataSpec pairs{.name = "parallel-text", .train_files = {"a", "b"}, .test_files = {"a", "b"}};
+  pairs.text.min_count = 2;
+  EXPECT_THAT(error_of([&] { open_data(pairs); }), HasSubstr("SentencePiece")) << "it is the usual one for pairs";
 }
 
 TEST_F(OpenSentences, PlainTextIsAStream) {

@@ -17,8 +17,9 @@ namespace trireme {
 namespace {
 
 constexpr const char* kModuleName = "libtrireme_sentencepiece.so";
-constexpr int kFormat = 1;        // version of the key of a cached model: raise it when training changes
-constexpr size_t kKeyBytes = 16;  // bytes of the SHA-256 that are used
+constexpr int kFormat = 2;           // version of the key of a cached model: raise it when training changes
+constexpr size_t kKeyBytes = 16;     // bytes of the SHA-256 that are used
+constexpr size_t kUsualLine = 4192;  // bytes: by default the library leaves longer sentences out, without an error
 
 /// Returns the path of the module: beside the program, in its folder of libraries, beside the library that this code is
 /// part of or in the folder trireme there; else in the build folder.
@@ -166,6 +167,8 @@ std::unique_ptr<Tokenizer> train_sentencepiece(const std::vector<std::string>& s
   std::error_code error;
   const std::string advice = "delete it; it is then trained again";
   if (std::filesystem::exists(file, error)) return load(file, advice);
+  size_t longest = kUsualLine;
+  for (const std::string& sentence : sentences) longest = std::max(longest, sentence.size());
   std::string problem;
   // several threads add in a varying order, and the model would depend on it
   const std::string model = module().train(sentences,
@@ -177,6 +180,7 @@ std::unique_ptr<Tokenizer> train_sentencepiece(const std::vector<std::string>& s
                                             {"eos_id", std::to_string(kEndToken)},
                                             {"normalization_rule_name", options.lower ? "nmt_nfkc_cf" : "nmt_nfkc"},
                                             {"character_coverage", "1"},  // alphabets: all characters
+                                            {"max_sentence_length", std::to_string(longest)},
                                             {"num_threads", "1"},
                                             {"minloglevel", "2"}},  // errors only
                                            problem);

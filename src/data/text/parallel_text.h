@@ -47,7 +47,7 @@ class TranslationSet final : public PaddedSet {
   int64_t source_length() const { return length_; }  ///< S: data[:, :S] is the source
   int64_t target_length() const { return length_; }  ///< T: data[:, S:] is the decoder's input
 
-  /// Sentences as in the files, for BLEU.
+  /// Sentences as in the text, for BLEU.
   const std::string& source_text(int64_t i) const { return text_.source.at(static_cast<size_t>(i)); }
   const std::string& reference(int64_t i) const { return text_.target.at(static_cast<size_t>(i)); }
   /// Returns the sentence of target tokens that a model chose, up to the first </s>. User error: ids outside the

@@ -14,6 +14,7 @@
 #include "data/text/labelled_text.h"
 #include "data/text/parallel_text.h"
 #include "data/text/text_stream.h"
+#include "data/text/utf8.h"
 #include "trireme/error.h"
 
 namespace trireme {
@@ -34,6 +35,32 @@ int64_t size_of_vocabulary(const TextSpec& text, const std::string& standard, in
   if (kind != "word" || text.lower || text.min_count > 1 || words == 0) return 0;
   const int64_t all = words + kSpecialTokens;
   return text.vocabulary > 0 ? std::min(text.vocabulary, all) : all;
+}
+
+void lower_all(ParallelText& text) {
+  for (std::string& sentence : text.source) sentence = to_lower(sentence);
+  for (std::string& sentence : text.target) sentence = to_lower(sentence);
+}
+
+/// Errors (user): keys that the tokenizer does not use.
+void refuse_idle_keys(const TextSpec& text, const std::string& kind) {
+  const TextSpec none;
+  const std::pair<const char*, bool> set[] = {{"min_count", text.min_count > none.min_count},
+                                              {"vocabulary", text.vocabulary != none.vocabulary},
+                                              {"lower", text.lower}};
+  for (const auto& [key, is_set] : set) {
+    if (!is_set) continue;
+    if (text.model)
+      fail_user({.where = fmt::format("data.{}", key),
+                 .what = "set beside data.model",
+                 .why = text.model->string() + " is used as it is",
+                 .next = "leave one of the two out"});
+    if (is_pieces(kind) && std::string_view(key) == "min_count")
+      fail_user({.where = "data.min_count",
+                 .what = std::to_string(text.min_count),
+                 .why = "SentencePiece chooses its pieces by data.vocabulary, not by how often they occur",
+                 .next = "leave it out, or choose another data.tokenizer"});
+  }
 }
 
 std::string counted(int64_t n, const char* what) { return n == 0 ? "" : fmt::format(", {} {}", with_commas(n), what); }
@@ -151,14 +178,20 @@ TaskData open_pairs(const DataSpec& spec, const std::vector<fs::path>& train_fil
                     const std::vector<fs::path>& test_files, const std::string& title) {
   ParallelText train = read_parallel_text(train_files[0], train_files[1], spec.on_error);
   ParallelText test = read_parallel_text(test_files[0], test_files[1], spec.on_error);
+  DataSpec as_is = spec;
+  if (spec.text.lower) {
+    // Here and not in the tokenizers: BLEU compares what a model writes with these lines.
+    for (ParallelText* text : {&train, &test}) lower_all(*text);
+    as_is.text.lower = false;
+  }
   std::shared_ptr<const Tokenizer> source, target;
   if (spec.text.joint) {
     std::vector<std::string> both = train.source;
     both.insert(both.end(), train.target.begin(), train.target.end());
-    source = target = make_tokenizer(spec, both, "sentencepiece");
+    source = target = make_tokenizer(as_is, both, "sentencepiece");
   } else {
-    source = make_tokenizer(spec, train.source, "sentencepiece");
-    target = make_tokenizer(spec, train.target, "sentencepiece");
+    source = make_tokenizer(as_is, train.source, "sentencepiece");
+    target = make_tokenizer(as_is, train.target, "sentencepiece");
   }
   const int64_t length = spec.sequence > 0 ? spec.sequence : kDefaultTranslation,
                 skipped = train.skipped + test.skipped;
@@ -184,7 +217,8 @@ void check_file_numbers(const DataSpec& spec, size_t each, const char* next) {
 void check_text_spec(const DataSpec& spec) {
   const TextSpec& text = spec.text;
   const TextSpec none;
-  if (!known_set(spec.name).takes("tokenizer")) {
+  const KnownSet& set = known_set(spec.name);
+  if (!set.takes("tokenizer")) {
     if (text.tokenizer != none.tokenizer || text.model || text.vocabulary != 0)
       fail_user({.where = "data.tokenizer",
                  .what = text.model ? text.model->string() : text.tokenizer,
@@ -206,6 +240,8 @@ void check_text_spec(const DataSpec& spec) {
     if (value < 0)
       fail_user(
           {.where = key, .what = std::to_string(value), .why = "it is a number of tokens", .next = "0 sets no limit"});
+  const char* const standard = set.task == LearningTask::translation ? "sentencepiece" : "word";
+  refuse_idle_keys(text, text.tokenizer.empty() ? standard : text.tokenizer);
 }
 
 }  // namespace trireme
