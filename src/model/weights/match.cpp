@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -71,20 +73,91 @@ bool fits(const Wanted& wanted, const Shape& found) {
 
 /// True if a tensor that the model does not need is one that a module of PyTorch or Hugging Face derives from its own
 /// shape: batch norm's counter, the positions 0, 1, 2, ..., GPT-2's causal mask [1, 1, positions, positions] and the
-/// mask's value.
+/// mask's value, Llama's frequencies of the rotary positions.
 bool is_derived(std::string_view name, const at::Tensor& tensor) {
   const auto ends = [&](std::string_view word) { return name == word || name.ends_with(fmt::format(".{}", word)); };
   return ends("num_batches_tracked") || ends("position_ids") || (ends("attn.bias") && tensor.dim() == 4) ||
-         (ends("attn.masked_bias") && tensor.dim() == 0);
+         (ends("attn.masked_bias") && tensor.dim() == 0) || (ends("rotary_emb.inv_freq") && tensor.dim() == 1);
 }
+
+/// Names of a norm's parameters in files that were converted from TensorFlow, as the published ones of BERT, and
+/// PyTorch's.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kOlderWords{
+    {{".gamma", ".weight"}, {".beta", ".bias"}}};
+
+std::string in_newer_words(const std::string& name) {
+  for (const auto& [older, newer] : kOlderWords)
+    if (name.ends_with(older)) return name.substr(0, name.size() - older.size()).append(newer);
+  return name;
+}
+
+/// Finds the model's names for those of a file.
+class FileNames {
+ public:
+  FileNames(const std::vector<Wanted>& wanted, const TensorMap& file, const std::string& prefix)
+      : file_(file), prefix_(prefix) {
+    for (const Wanted& entry : wanted) {
+      names_.insert(entry.name);
+      names_.insert(entry.aliases.begin(), entry.aliases.end());
+    }
+    first_ = left_out_component(wanted);
+  }
+
+  /// `name`: without the prefix. Returns it unchanged if the model has no such tensor.
+  std::string in_model(const std::string& name) const {
+    if (names_.contains(name)) return name;
+    const std::string newer = in_newer_words(name);
+    std::vector<std::string> candidates{first_ + name};
+    if (!has(newer)) candidates = {newer, first_ + name, first_ + newer};
+    for (const std::string& candidate : candidates)
+      if (names_.contains(candidate) && !has(candidate)) return candidate;
+    return name;
+  }
+
+ private:
+  bool has(const std::string& name) const { return file_.contains(prefix_ + name); }
+
+  /// Files of the inner module of a Hugging Face model, as the published ones of GPT-2, lack the first component of the
+  /// names ("transformer."). Returns it if more than half of the model's tensors are in the file under names without
+  /// it; else "".
+  std::string left_out_component(const std::vector<Wanted>& wanted) const {
+    std::map<std::string, size_t> found;
+    for (const Wanted& entry : wanted) {
+      const size_t dot = entry.name.find('.');
+      if (dot == entry.name.npos || has(entry.name)) continue;
+      const std::string rest = entry.name.substr(dot + 1);
+      if (names_.contains(rest)) continue;
+      bool is_in_file = has(rest);
+      for (const auto& [older, newer] : kOlderWords)
+        if (rest.ends_with(newer))
+          is_in_file = is_in_file || has(rest.substr(0, rest.size() - newer.size()).append(older));
+      if (is_in_file) ++found[entry.name.substr(0, dot + 1)];
+    }
+    for (const auto& [component, count] : found)
+      if (2 * count > wanted.size()) return component;
+    return "";
+  }
+
+  const TensorMap& file_;
+  const std::string& prefix_;
+  std::set<std::string> names_;  ///< of the model's tensors
+  std::string first_;            ///< "transformer.", or ""
+};
 
 class Matcher {
  public:
-  Matcher(const TensorMap& file, const MatchOptions& options, const std::string& source)
+  Matcher(const std::vector<Wanted>& wanted, const TensorMap& file, const MatchOptions& options,
+          const std::string& source)
       : options_(options), source_(source) {
+    const FileNames names(wanted, file, options.prefix);
     for (const auto& [name, tensor] : file) {
-      if (name.starts_with(options.prefix)) left_.emplace(name.substr(options.prefix.size()), &tensor);
-      else result.unexpected.push_back(name);
+      if (!name.starts_with(options.prefix)) {
+        result.unexpected.push_back(name);
+        continue;
+      }
+      const std::string own = name.substr(options.prefix.size()), in_model = names.in_model(own);
+      if (!left_.emplace(in_model, &tensor).second) result.unexpected.push_back(name);
+      else if (in_model != own) result.renamed.push_back(fmt::format("{} as {}", name, in_model));
     }
   }
 
@@ -152,7 +225,7 @@ class Matcher {
 
   const MatchOptions& options_;
   const std::string& source_;
-  /// file tensors that are not matched yet, by their names without the prefix
+  /// file tensors that are not matched yet: by the model's names, or by the file's without the prefix
   std::map<std::string, const at::Tensor*> left_;
 };
 
@@ -225,7 +298,7 @@ WeightsMatch match_weights(const Model& model, const TensorMap& file, const Matc
                            const std::string& source) {
   const std::vector<Wanted> wanted = wanted_tensors(model);
   check_skip(wanted, model, options.skip);
-  Matcher matcher(file, options, source);
+  Matcher matcher(wanted, file, options, source);
   for (const Wanted& entry : wanted) matcher.match(entry);
   matcher.finish();
   check(matcher.result, model, wanted, file, options, source);
@@ -242,7 +315,8 @@ std::string render(const WeightsMatch& match, const Model& model, const std::str
        {summary("left at their initial values, of another shape in the file", describe(match.mismatched)),
         summary("left at their initial values, missing in the file", match.missing),
         summary("left at their initial values, as requested", match.skipped),
-        summary("in the file only", match.unexpected), summary("in the file and not needed", match.derived)})
+        summary("read under another name", match.renamed), summary("in the file only", match.unexpected),
+        summary("in the file and not needed", match.derived)})
     if (!line.empty()) text += fmt::format("  {}\n", line);
   return text;
 }

@@ -40,8 +40,10 @@ struct WeightsMatch {
   std::vector<Mismatch> mismatched;
   std::vector<std::string> skipped;  ///< as requested by MatchOptions::skip
   std::vector<std::string> unexpected;
-  /// Tensors that PyTorch's modules save and a model does not need: num_batches_tracked, position_ids, masks.
+  /// Tensors that PyTorch's modules save and a model does not need: num_batches_tracked, position_ids, masks,
+  /// frequencies of rotary positions.
   std::vector<std::string> derived;
+  std::vector<std::string> renamed;  ///< "wte.weight as transformer.wte.weight": the file's name and the model's
 
   bool is_complete() const { return missing.empty() && mismatched.empty() && unexpected.empty(); }
 };
@@ -53,6 +55,10 @@ struct WeightsMatch {
 ///   into one in the other.
 /// - A tied parameter (several layers declare it: "wte.weight" in the layers "wte" and "lm_head") may be in the file
 ///   under its name or under the layer's own name ("lm_head.weight"). If it is under both, they must be equal.
+/// - If more than half of the model's tensors are in the file without the first component that they have in common
+///   ("wte.weight" for "transformer.wte.weight", as in the published files of GPT-2), names without it count as names
+///   with it. ".gamma" and ".beta" (published files of BERT) count as ".weight" and ".bias" where the model has these,
+///   and the file does not. See WeightsMatch::renamed.
 ///
 /// Throws user errors: an entry of `skip` with which no name of the model begins. Errors in one line that begins with
 /// `source` (the file): copies of a tied parameter that differ; under strict, a match that is not is_complete(); under
@@ -61,7 +67,7 @@ WeightsMatch match_weights(const Model& model, const TensorMap& file, const Matc
                            const std::string& source);
 
 /// Returns the report of a match: a line of counts, then for each non-empty list one line with its first names. At most
-/// 7 lines, each ends in '\n'.
+/// 8 lines, each ends in '\n'.
 std::string render(const WeightsMatch& match, const Model& model, const std::string& source);
 
 }  // namespace trireme

@@ -215,11 +215,76 @@ TEST(MatchWeights, DerivedValuesOfPyTorchAreOptional) {
   TensorMap file{{"wte.weight", at::randn({10, 4})},
                  {"h.0.attn.bias", at::ones({1, 1, 8, 8})},
                  {"h.0.attn.masked_bias", at::scalar_tensor(-1e4)},
-                 {"embeddings.position_ids", at::arange(8)}};
-  EXPECT_EQ(match_weights(tied_model(), file, {}, "x").derived.size(), 3u);
+                 {"embeddings.position_ids", at::arange(8)},
+                 {"model.layers.0.self_attn.rotary_emb.inv_freq", at::ones({4})}};
+  EXPECT_EQ(match_weights(tied_model(), file, {}, "x").derived.size(), 4u);
   file["h.1.attn.bias"] = at::ones({8});  // a real bias
   EXPECT_THAT(user_error([&] { match_weights(tied_model(), file, {}, "x"); }),
               HasSubstr("1 unexpected (h.1.attn.bias)"));
+}
+
+/// As in the files of the inner module of Hugging Face's models: "wte.weight" for "transformer.wte.weight".
+TEST(MatchWeights, NamesMayLackTheFirstComponent) {
+  ModelBuilder b("gpt");
+  NodeId x = b.input("data", {6});
+  const NodeId target = b.input("target", {6});
+  x = b.layer<Embedding>({x}, "transformer.wte", 10, 4);
+  x = b.layer<Linear>({x}, "transformer.h.0.fc", 4, 4);
+  x = b.layer<Linear>({x}, "lm_head", 4, 10, LinearOptions{.bias = false, .weight_name = "transformer.wte.weight"});
+  const Model model = b.finish(x, b.layer<SoftmaxCrossEntropy>({x, target}, "loss"));
+  const at::Tensor table = at::randn({10, 4}), weight = at::randn({4, 4}), bias = at::randn({4});
+  TensorMap file{{"wte.weight", table},
+                 {"h.0.fc.weight", weight},
+                 {"h.0.fc.bias", bias},
+                 {"h.0.attn.bias", at::ones({1, 1, 6, 6})}};
+  const WeightsMatch match = match_weights(model, file, {}, "x");
+  ASSERT_EQ(match.tensors.size(), 3u);
+  EXPECT_TRUE(at::equal(match.tensors.at("transformer.wte.weight"), table));
+  EXPECT_TRUE(at::equal(match.tensors.at("transformer.h.0.fc.weight"), weight));
+  EXPECT_TRUE(at::equal(match.tensors.at("transformer.h.0.fc.bias"), bias));
+  EXPECT_THAT(match.renamed,
+              ElementsAre("h.0.fc.bias as transformer.h.0.fc.bias", "h.0.fc.weight as transformer.h.0.fc.weight",
+                          "wte.weight as transformer.wte.weight"));
+  EXPECT_THAT(match.derived, ElementsAre("h.0.attn.bias"));
+  EXPECT_THAT(render(match, model, "x"), HasSubstr("3 read under another name (h.0.fc.bias as transformer."));
+  file["lm_head.weight"] = table.clone();
+  EXPECT_TRUE(match_weights(model, file, {}, "x").is_complete());
+  file["h.1.fc.bias"] = bias;
+  EXPECT_THAT(user_error([&] { match_weights(model, file, {}, "x"); }), HasSubstr("1 unexpected (h.1.fc.bias)"));
+  file.erase("h.1.fc.bias");
+  TensorMap prefixed;
+  for (const auto& [name, tensor] : file) prefixed["module." + name] = tensor;
+  EXPECT_TRUE(match_weights(model, prefixed, {.prefix = "module."}, "x").is_complete());
+  TensorMap usual;
+  for (const auto& [name, tensor] : match.tensors) usual[name] = tensor;
+  EXPECT_TRUE(match_weights(model, usual, {}, "x").renamed.empty());
+}
+
+/// A file with the tensors of one layer only is not a model's without a component.
+TEST(MatchWeights, FewNamesWithoutTheFirstComponentDoNotCount) {
+  const TensorMap file{{"weight", at::randn({5, 4})}, {"bias", at::randn({5})}};
+  EXPECT_THAT(user_error([&] { match_weights(small_model(), file, {.rule = kPartial}, "x"); }),
+              HasSubstr("nothing fits model \"small\""));
+}
+
+TEST(MatchWeights, GammaAndBetaAreTheWeightAndBiasOfNorms) {
+  TensorMap file = small_weights();
+  const at::Tensor gamma = file.at("bn.weight"), beta = file.at("bn.bias");
+  file.erase("bn.weight");
+  file.erase("bn.bias");
+  file["bn.gamma"] = gamma;
+  file["bn.beta"] = beta;
+  const WeightsMatch match = match_weights(small_model(), file, {}, "x");
+  EXPECT_TRUE(at::equal(match.tensors.at("bn.weight"), gamma));
+  EXPECT_TRUE(at::equal(match.tensors.at("bn.bias"), beta));
+  EXPECT_THAT(match.renamed, ElementsAre("bn.beta as bn.bias", "bn.gamma as bn.weight"));
+  file["bn.weight"] = gamma;
+  EXPECT_THAT(match_weights(small_model(), file, {.rule = kPartial}, "x").unexpected, ElementsAre("bn.gamma"))
+      << "the file has the weight itself";
+  file.erase("bn.weight");
+  file["other.gamma"] = gamma;
+  EXPECT_THAT(user_error([&] { match_weights(small_model(), file, {}, "x"); }),
+              HasSubstr("1 unexpected (other.gamma)"));
 }
 
 TEST(MatchWeights, TheReportStaysShort) {
