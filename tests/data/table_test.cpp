@@ -1,6 +1,7 @@
 #include "data/tables/table.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <numeric>
@@ -36,7 +37,10 @@ void expect_near(const at::Tensor& found, const std::vector<double>& expected) {
 TEST(Numbers, AreWholeFiniteDecimals) {
   EXPECT_EQ(parse_number("-12.5e1"), -125.0);
   EXPECT_EQ(parse_number("+3"), 3.0);
-  for (const char* text : {"", "1x", "0x10", "inf", "nan", "1,5", "+-1", "1 ", "1e999"})
+  for (const char* text : {"1e-400", "+1e-99999"}) EXPECT_EQ(parse_number(text), 0.0) << text;
+  EXPECT_EQ(parse_number("-1e-400"), 0.0);
+  EXPECT_EQ(parse_number("4e-320"), 4e-320);
+  for (const char* text : {"-1e999", "", "1x", "0x10", "inf", "nan", "1,5", "+-1", "1 ", "1e999"})
     EXPECT_FALSE(parse_number(text)) << text;
 }
 
@@ -135,7 +139,7 @@ TEST(TableEncoder, AValueThatIsNoNumberAmongNumbersIsAnErrorAndNoWord) {
            {"1e999", "\"1e999\""},
            {std::string("5\0", 2), "\"5\\x00\""},
            {"5 m", "\"5 m\""},
-           {"N/A", "\"N/A\""},
+           {"n.a.", "\"n.a.\""},
            {std::string(500, 'w'), "\"" + std::string(60, 'w') + "...\""}}) {
     const std::string table = nine_numbers_and(value);
     EXPECT_THAT(error_of([&] { learn(parse_csv(table, "t.csv")); }),
@@ -157,6 +161,35 @@ TEST(TableEncoder, AValueThatIsNoNumberAmongNumbersIsAnErrorAndNoWord) {
   const auto encoded = skipping.encode(table, rows_of(table));
   EXPECT_EQ(encoded.skipped, 1);
   EXPECT_EQ(encoded.data.size(0), 9);
+}
+
+/// The words are those of pandas.read_csv (na_values of pandas 2), which also takes nan in its usual spellings only.
+TEST(TableEncoder, UsualWordsForNoValueDoNotMakeNumbersCategories) {
+  for (const char* word :
+       {"#N/A", "#N/A N/A", "#NA",  "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>",
+        "N/A",  "NA",       "NULL", "NaN",     "None",     "n/a",  "nan",  "null",   "NAN",     "Nan"}) {
+    const CsvTable table = parse_csv(fmt::format("x,y\n1,1\n{0},2\n{0},3\n3,4\n{0},5\n", word), "t.csv");
+    const TableEncoder encoder = learn(table);
+    EXPECT_THAT(encoder.feature_names(), ElementsAre("x", "x missing")) << word;
+    // The median of 1 and 3 is 2, which is also the mean.
+    const double deviation = std::sqrt(2.0 / 5);
+    expect_near(encoder.encode(table, rows_of(table)).data, {-1 / deviation, 0, 0, 1, 0, 1, 1 / deviation, 0, 0, 1});
+  }
+  const CsvTable targets = parse_csv("x,y\n1,1\n2,null\n3,3\n", "t.csv");
+  EXPECT_THAT(error_of([&] { learn(targets).encode(targets, rows_of(targets)); }),
+              AllOf(HasSubstr("t.csv:3:3"), HasSubstr("no target")));
+}
+
+TEST(TableEncoder, AmongWordsTheyAreWords) {
+  const CsvTable table = parse_csv("fence,only,y\nwood,None,None\nNone,None,few\n,None,many\nstone,None,few\n", "t");
+  const TableEncoder encoder = learn(table);
+  EXPECT_THAT(encoder.feature_names(),
+              ElementsAre("fence = None", "fence = stone", "fence = wood", "fence missing", "only = None"));
+  EXPECT_THAT(encoder.labels(), ElementsAre("None", "few", "many"));
+  EXPECT_EQ(encoder.encode(table, rows_of(table)).skipped, 0);
+  const CsvTable codes = parse_csv("x,y\n1,1\nnull,2\n2,3\n", "t.csv");
+  EXPECT_THAT(learn(codes, {.kinds = {{"x", ColumnKind::categorical}}}).feature_names(),
+              ElementsAre("x = 1", "x = 2", "x = null"));
 }
 
 TEST(TableEncoder, InfinitiesMakeNoWordsHoweverMany) {

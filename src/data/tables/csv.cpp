@@ -16,10 +16,21 @@ namespace trireme {
 namespace {
 
 constexpr std::array<std::string_view, 5> kMissingWords{"", "?", "NA", "NaN", "nan"};
+/// Further ones of pandas.read_csv. In a column of words they may be words: the colour "None".
+constexpr std::array<std::string_view, 13> kMissingNumbers{"#N/A",   "#N/A N/A", "#NA",  "-1.#IND", "-1.#QNAN",
+                                                           "1.#IND", "1.#QNAN",  "<NA>", "N/A",     "NULL",
+                                                           "None",   "n/a",      "null"};
 const char* const kCorrectTheRow = "correct the row, or leave such rows out: data.on_error = \"skip\"";
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 bool is_line_end(char c) { return c == '\n' || c == '\r'; }
+
+/// True for "nan" in any case, with or without a sign.
+bool is_nan(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  const auto same = [](char a, char b) { return a == b || a == b - 'a' + 'A'; };
+  return std::ranges::equal(text, std::string_view("nan"), same);
+}
 
 }  // namespace
 
@@ -227,6 +238,12 @@ bool CsvTable::is_missing(int64_t row, int64_t column) const {
   const std::string_view text = field(row, column);
   return std::find(kMissingWords.begin(), kMissingWords.end(), text) != kMissingWords.end() ||
          std::find(missing_.begin(), missing_.end(), text) != missing_.end();
+}
+
+bool CsvTable::is_missing_number(int64_t row, int64_t column) const {
+  const std::string_view text = field(row, column);
+  return is_missing(row, column) || is_nan(text) ||
+         std::find(kMissingNumbers.begin(), kMissingNumbers.end(), text) != kMissingNumbers.end();
 }
 
 std::string CsvTable::position(int64_t row, int64_t column) const {

@@ -36,6 +36,9 @@ class CsvTable {
   std::string_view field(int64_t row, int64_t column) const;
   /// True if the field holds no value: it is empty, ?, NA, NaN, nan or one of CsvOptions::missing.
   bool is_missing(int64_t row, int64_t column) const;
+  /// True if the field holds no value in a column of numbers: also a NaN in any case, and the words that
+  /// pandas.read_csv takes for one, such as N/A, null and None.
+  bool is_missing_number(int64_t row, int64_t column) const;
   /// Returns "file:line:column" of the field, for messages: the line in the file and the byte in the line, from 1.
   std::string position(int64_t row, int64_t column) const;
 

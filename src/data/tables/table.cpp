@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <set>
 
@@ -65,6 +66,11 @@ Diagnosis no_number(const CsvTable& table, int64_t row, int64_t column, std::str
           name, shown(table.field(row, column)), leave_out_key(name))};
 }
 
+/// True if the field has no value in a column of this kind.
+bool lacks_value(const CsvTable& table, int64_t row, int64_t column, ColumnKind kind) {
+  return kind == ColumnKind::numeric ? table.is_missing_number(row, column) : table.is_missing(row, column);
+}
+
 /// Returns the number of a numeric column. Throws BadRow if the value is not a number.
 double number_at(const CsvTable& table, int64_t row, int64_t column) {
   if (const auto number = parse_number(table.field(row, column))) return *number;
@@ -99,17 +105,21 @@ double checked_for_float(double value, const CsvTable& table, int64_t row, int64
 ColumnKind kind_of(const CsvTable& table, Rows rows, int64_t column, const TableOptions& options) {
   const auto stated = options.kinds.find(table.names()[static_cast<size_t>(column)]);
   if (stated != options.kinds.end()) return stated->second;
-  int64_t present = 0, numbers = 0, like_numbers = 0;
+  int64_t present = 0, numbers = 0, like_numbers = 0, words = 0;
   int64_t stray = table.rows();  // first row of the file whose value is not a usable number
   for (const int64_t row : rows) {
-    if (table.is_missing(row, column)) continue;
+    if (table.is_missing_number(row, column)) {
+      words += !table.is_missing(row, column);
+      continue;
+    }
     ++present;
     const bool is_number = parse_number(table.field(row, column)).has_value();
     numbers += is_number;
     like_numbers += is_number || is_written_as_number(table.field(row, column));
     if (!is_number) stray = std::min(stray, row);
   }
-  if (static_cast<double>(like_numbers) < TableEncoder::kNearlyAll * static_cast<double>(present))
+  const bool only_words = present == 0 && words > 0;
+  if (only_words || static_cast<double>(like_numbers) < TableEncoder::kNearlyAll * static_cast<double>(present))
     return ColumnKind::categorical;
   if (numbers < present && options.on_error == OnError::fail)
     fail_user(
@@ -122,7 +132,7 @@ void fit_numbers(FittedColumn& fitted, const CsvTable& table, Rows rows, int64_t
   std::vector<double> values;
   int64_t missing = 0;
   for (const int64_t row : rows) {
-    if (table.is_missing(row, column)) ++missing;
+    if (table.is_missing_number(row, column)) ++missing;
     else if (auto number = parse_number(table.field(row, column))) values.push_back(*number);
     else if (on_error == OnError::fail) number_at(table, row, column);  // throws
   }
@@ -166,7 +176,8 @@ void fit_categories(FittedColumn& fitted, const CsvTable& table, Rows rows, int6
 FittedColumn fit(const CsvTable& table, Rows rows, int64_t column, const TableOptions& options) {
   FittedColumn fitted{.name = table.names()[static_cast<size_t>(column)],
                       .kind = kind_of(table, rows, column, options)};
-  const bool empty = std::all_of(rows.begin(), rows.end(), [&](int64_t row) { return table.is_missing(row, column); });
+  const bool empty =
+      std::all_of(rows.begin(), rows.end(), [&](int64_t row) { return lacks_value(table, row, column, fitted.kind); });
   if (empty)
     fail_user({.where = fmt::format("{}, column \"{}\"", table.file(), fitted.name),
                .what = "no values",
@@ -190,7 +201,7 @@ void add_feature_names(const FittedColumn& column, std::vector<std::string>& nam
 /// Encodes a field. `features` begins at the column's first feature and holds zeros. Throws BadRow.
 void encode_field(const FittedColumn& fitted, const CsvTable& table, int64_t row, int64_t column, float* features,
                   int64_t& unknown) {
-  const bool missing = table.is_missing(row, column);
+  const bool missing = lacks_value(table, row, column, fitted.kind);
   if (fitted.kind == ColumnKind::numeric) {
     const double value = missing ? fitted.median : number_at(table, row, column);
     features[0] = static_cast<float>(checked_for_float((value - fitted.mean) / fitted.deviation, table, row, column));
@@ -210,8 +221,8 @@ std::string_view label_at(const CsvTable& table, int64_t row, int64_t column, co
   return label;
 }
 
-void check_target_present(const CsvTable& table, int64_t row, int64_t column) {
-  if (table.is_missing(row, column))
+void check_target_present(const CsvTable& table, int64_t row, int64_t column, ColumnKind kind) {
+  if (lacks_value(table, row, column, kind))
     throw BadRow{{.where = table.position(row, column),
                   .what = "no target",
                   .why = fmt::format("every row needs a value in \"{}\"", table.names()[static_cast<size_t>(column)]),
@@ -255,7 +266,11 @@ std::optional<double> parse_number(std::string_view text) {
   text = without_plus(text);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  if (end != text.data() + text.size()) return std::nullopt;
+  // too large or too small for a double: from_chars does not say which
+  if (error == std::errc::result_out_of_range) value = std::strtod(std::string(text).c_str(), nullptr);
+  else if (error != std::errc()) return std::nullopt;
+  if (!std::isfinite(value)) return std::nullopt;
   return value;
 }
 
@@ -324,7 +339,8 @@ InputForm TableEncoder::form() const {
 
 /// Throws BadRow.
 double TableEncoder::target_at(const CsvTable& table, int64_t row, int64_t column) const {
-  check_target_present(table, row, column);
+  check_target_present(table, row, column,
+                       task_ == LearningTask::regression ? ColumnKind::numeric : ColumnKind::categorical);
   if (task_ == LearningTask::regression && !parse_number(table.field(row, column)))
     throw BadRow{{.where = table.position(row, column),
                   .what = fmt::format("{} in column \"{}\"", shown(table.field(row, column)),

@@ -36,7 +36,8 @@ struct TableOptions {
   OnError on_error = OnError::fail;
 };
 
-/// Returns the finite decimal number that the whole of `text` represents; nullopt if it does not.
+/// Returns the finite decimal number that the whole of `text` represents; nullopt if it does not. A number too small
+/// for a double is 0.
 std::optional<double> parse_number(std::string_view text);
 
 /// Learns from training rows how columns become numbers. Immutable; thread-safe.
@@ -46,11 +47,13 @@ class TableEncoder {
   static constexpr double kNearlyAll = 0.9;  ///< if this share of a column's values are numbers, the others are errors
 
   /// A column is numeric if all its values in the training rows are numbers, else categorical, unless `options.kinds`
-  /// states it. A column in which nearly all values are numbers (infinite ones count here) is considered numeric with
-  /// errors: a user error names the first in the file; with OnError::skip, these rows are left out. `rows`: the rows of
-  /// `training` from which to learn. User errors: an option that names no column; a column without any value; a
-  /// categorical feature of more than kMaxCategories values; text in a column that is stated to be numeric; a target
-  /// with one class only; another task; an option that has no effect on the task.
+  /// states it. CsvTable::is_missing_number does not count as a value; in a categorical column such a word is a
+  /// category unless CsvTable::is_missing. A column in which nearly all values are numbers (infinite ones count here)
+  /// is considered numeric with errors: a user error names the first in the file; with OnError::skip, these rows are
+  /// left out. `rows`: the rows of `training` from which to learn. User errors: an option that names no column; a
+  /// column without any value; a categorical feature of more than kMaxCategories values; text in a column that is
+  /// stated to be numeric; a target with one class only; another task; an option
+  /// that has no effect on the task.
   TableEncoder(const CsvTable& training, std::span<const int64_t> rows, TableOptions options);
 
   struct Encoded {
