@@ -198,6 +198,31 @@ TEST_F(ImageFolders, DecodeLargeImagesSmallWithoutBeingFarOff) {
   }
 }
 
+/// The last of the nine reduced columns stands for five columns of the image: as wide as the others, it would shift the
+/// sample's pixels by up to three columns.
+TEST_F(ImageFolders, DecodeLargeImagesSmallWithoutStretchingThem) {
+  constexpr int kWidth = 69, kHeight = 67;
+  std::vector<uint8_t> pixels;
+  for (int y = 0; y < kHeight; ++y)
+    for (int x = 0; x < kWidth; ++x)
+      for (const int value : {3 * x, 3 * y, x + y}) pixels.push_back(uint8_t(value));
+  write_file(folder_ / "a.jpg", jpeg_bytes({.width = kWidth, .height = kHeight, .pixels = pixels}));
+  const auto rendered = [&](const ViewedImage& image) {
+    std::vector<float> out(3 * 4 * 4);
+    std::vector<uint8_t> scratch;
+    render_image(image.pixels, image.view, {4, 4}, normalization_table(kBytes), out.data(), scratch);
+    return out;
+  };
+  Image buffer;
+  const SampleView view{.box = {0, 0, kHeight, kWidth}, .full = {4, 4}, .cut = {}};
+  const ViewedImage loaded = load_image(
+      folder_ / "a.jpg", 3, [&](ImageSize) { return view; }, buffer);
+  ASSERT_EQ(loaded.pixels.size, (ImageSize{9, 9}));
+  const Image original{{kHeight, kWidth}, 3, pixels};
+  const auto got = rendered(loaded), exact = rendered({original.view(), view});
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], exact[i], 6);
+}
+
 TEST_F(ImageFolders, SizesAreReadBehindLongHeaders) {
   const std::string jpeg = jpeg_bytes({.width = 70, .height = 50, .pixels = random_bytes(70 * 50 * 3, 1)});
   const std::string thumbnail =

@@ -124,6 +124,19 @@ class Images(unittest.TestCase):
         self.assertLess(difference.mean(), 1.5)
         self.assertLess(difference.max(), 12)
 
+    def test_reduced_jpegs_are_not_stretched(self):
+        requests, expected = [], []
+        for height, width, to_height, to_width in ((601, 803, 30, 40), (65, 69, 4, 4), (131, 300, 16, 9), (333, 257, 64, 64)):
+            path = self.folder / f"{height}.jpg"
+            photograph(self.random, height, width).save(path, quality=92)
+            image = Image.open(path)
+            image.draft("RGB", (2 * to_width, 2 * to_height))  # as Image.thumbnail does
+            scale = max(s for s in (8, 4, 2, 1) if s <= min(width // (2 * to_width), height // (2 * to_height)))
+            self.assertEqual(image.size, (-(-width // scale), -(-height // scale)))
+            requests.append(("stretch", to_height, to_width, path))
+            expected.append(numpy.asarray(image.resize((to_width, to_height), Image.BILINEAR, box=(0, 0, width / scale, height / scale))))
+        self.same(requests, expected)
+
     def check_list(self, folder):
         _, text = ask([("list", 0, 0, folder)])
         ours = [line.split(" ", 1) for line in text.splitlines()]

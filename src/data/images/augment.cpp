@@ -226,12 +226,12 @@ void render_image(const ImageView& image, const SampleView& view, ImageSize samp
                   float* to, std::vector<uint8_t>& scratch) {
   ImageView source = image.part(view.box);
   int64_t dy = view.dy, dx = view.dx;
-  if (view.full != view.box.size()) {
+  if (view.part || view.full != view.box.size()) {
     Rectangle window{std::clamp<int64_t>(dy, 0, view.full.height), std::clamp<int64_t>(dx, 0, view.full.width), 0, 0};
     window.height = std::clamp<int64_t>(dy + sample.height, window.y, view.full.height) - window.y;
     window.width = std::clamp<int64_t>(dx + sample.width, window.x, view.full.width) - window.x;
     scratch.resize(static_cast<size_t>(window.size().area() * image.channels));
-    if (!scratch.empty()) resize_bilinear(source, view.full, window, scratch.data());
+    if (!scratch.empty()) resize_bilinear(source, view.full, window, scratch.data(), view.part);
     source = {scratch.data(), window.size(), image.channels, window.width * image.channels};
     dy -= window.y;
     dx -= window.x;

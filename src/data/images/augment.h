@@ -60,6 +60,9 @@ struct SampleView {
   int64_t dx = 0;
   bool flip = false;
   Rectangle cut;  ///< part of the sample; empty: none
+  /// The part of `box` that is resized, where its edges lie inside pixels: of an image that was decoded at a lower
+  /// resolution. nullopt: all of it.
+  std::optional<Extent> part = {};
 };
 
 /// How the image becomes a sample without random changes.

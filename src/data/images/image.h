@@ -31,6 +31,14 @@ struct Rectangle {
   bool operator==(const Rectangle&) const = default;
 };
 
+/// A rectangle whose edges may lie inside pixels.
+struct Extent {
+  double y = 0;
+  double x = 0;
+  double height = 0;
+  double width = 0;
+};
+
 /// [height, width, channels] bytes, or a rectangle of them. Does not own the pixels.
 struct ImageView {
   const uint8_t* pixels = nullptr;

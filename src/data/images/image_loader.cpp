@@ -30,13 +30,16 @@ int reduction_for(const SampleView& view) {
   return reduce;
 }
 
-/// Returns the same part of an image that was reduced from size `whole` to `now`.
-Rectangle shrunk(const Rectangle& box, ImageSize whole, ImageSize now) {
-  auto edge = [](int64_t at, int64_t from, int64_t to) { return (2 * at * to + from) / (2 * from); };
-  const int64_t top = edge(box.y, whole.height, now.height),
-                bottom = edge(box.y + box.height, whole.height, now.height);
-  const int64_t left = edge(box.x, whole.width, now.width), right = edge(box.x + box.width, whole.width, now.width);
-  return {top, left, bottom - top, right - left};
+/// Changes the view to the same part of an image whose pixels stand for `reduce` x `reduce` pixels each. The last row
+/// and column may stand for fewer: the image's edge lies inside them.
+void reduce_view(SampleView& view, int64_t reduce) {
+  const Rectangle box = view.box;
+  const auto end = [reduce](int64_t first, int64_t length) { return (first + length + reduce - 1) / reduce; };
+  const int64_t y = box.y / reduce, x = box.x / reduce;
+  view.box = {y, x, end(box.y, box.height) - y, end(box.x, box.width) - x};
+  const auto by = double(reduce);
+  view.part = Extent{double(box.y) / by - double(y), double(box.x) / by - double(x), double(box.height) / by,
+                     double(box.width) / by};
 }
 
 ImageSize size_by_header(const std::filesystem::path& file, ImageSize (*size_of)(Bytes, const std::filesystem::path&)) {
@@ -66,8 +69,9 @@ ViewedImage load_image(const std::filesystem::path& file, int64_t channels, cons
   const std::vector<uint8_t> bytes = read_file(file, kFileMissing);
   const ImageSize whole = image_size(bytes, file);
   SampleView view = view_of(whole);
-  buffer = decode_image(bytes, file, channels, reduction_for(view));
-  if (buffer.size != whole) view.box = shrunk(view.box, whole, buffer.size);
+  const int reduce = reduction_for(view);
+  buffer = decode_image(bytes, file, channels, reduce);
+  if (buffer.size != whole) reduce_view(view, reduce);  // a PNG is decoded whole
   return {buffer.view(), view};
 }
 

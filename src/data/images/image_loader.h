@@ -11,8 +11,9 @@
 namespace trireme {
 
 /// Decodes a file's image into `buffer`. A JPEG is decoded at 1/2, 1/4 or 1/8 of its size if each side of the view is
-/// then still at least twice the side to which it is resized, and the view is changed to match. The result differs from
-/// that of the whole image by a few byte values. User errors: those of image_file.h.
+/// then still at least twice the side to which it is resized, and the view is changed to match, to a fraction of a
+/// pixel: Pillow's thumbnail(), which reduces alike, gives the same bytes. The result differs from that of the whole
+/// image by a few byte values. User errors: those of image_file.h.
 ViewedImage load_image(const std::filesystem::path& file, int64_t channels, const ViewOf& view_of, Image& buffer);
 
 /// The samples that pass a check, and why the others do not.

@@ -18,17 +18,24 @@ struct AxisWeights {
   std::vector<int32_t> weights;
 };
 
-/// Returns the weights of outputs begin .. begin + n - 1 of an axis that is resized from `from` to `to` pixels.
-AxisWeights axis_weights(int64_t from, int64_t to, int64_t begin, int64_t n) {
-  const double scale = double(from) / double(to), radius = std::max(scale, 1.0);
+/// A part of an axis of `pixels` pixels.
+struct AxisPart {
+  int64_t pixels = 0;
+  double first = 0;
+  double length = 0;
+};
+
+/// Returns the weights of outputs begin .. begin + n - 1 of a part that is resized to `to` pixels.
+AxisWeights axis_weights(const AxisPart& from, int64_t to, int64_t begin, int64_t n) {
+  const double scale = from.length / double(to), radius = std::max(scale, 1.0);
   AxisWeights axis;
   axis.taps = static_cast<int64_t>(std::ceil(radius)) * 2 + 1;
   axis.weights.assign(static_cast<size_t>(n * axis.taps), 0);
   std::vector<double> shares(static_cast<size_t>(axis.taps));
   for (int64_t i = 0; i < n; ++i) {
-    const double centre = (double(begin + i) + 0.5) * scale;
+    const double centre = from.first + (double(begin + i) + 0.5) * scale;
     const int64_t first = std::max<int64_t>(0, static_cast<int64_t>(centre - radius + 0.5));
-    const int64_t count = std::min<int64_t>(from, static_cast<int64_t>(centre + radius + 0.5)) - first;
+    const int64_t count = std::min<int64_t>(from.pixels, static_cast<int64_t>(centre + radius + 0.5)) - first;
     double sum = 0;
     for (int64_t k = 0; k < count; ++k)
       sum += shares[size_t(k)] = std::max(0.0, 1.0 - std::abs((double(first + k) - centre + 0.5) / radius));
@@ -59,9 +66,11 @@ void resize_row(const uint8_t* from, const AxisWeights& axis, uint8_t* to) {
 
 }  // namespace
 
-void resize_bilinear(const ImageView& image, ImageSize full, const Rectangle& window, uint8_t* to) {
-  const AxisWeights columns = axis_weights(image.size.width, full.width, window.x, window.width);
-  const AxisWeights rows = axis_weights(image.size.height, full.height, window.y, window.height);
+void resize_bilinear(const ImageView& image, ImageSize full, const Rectangle& window, uint8_t* to,
+                     const std::optional<Extent>& part) {
+  const Extent from = part.value_or(Extent{0, 0, double(image.size.height), double(image.size.width)});
+  const AxisWeights columns = axis_weights({image.size.width, from.x, from.width}, full.width, window.x, window.width);
+  const AxisWeights rows = axis_weights({image.size.height, from.y, from.height}, full.height, window.y, window.height);
   const int64_t first_row = rows.first.front(), end_row = rows.first.back() + rows.count.back();
   const auto row_bytes = static_cast<size_t>(window.width * image.channels);
   std::vector<uint8_t> narrow(static_cast<size_t>(end_row - first_row) * row_bytes);
