@@ -62,7 +62,7 @@ struct SampleView {
   Rectangle cut;  ///< part of the sample; empty: none
   /// The part of `box` that is resized, where its edges lie inside pixels: of an image that was decoded at a lower
   /// resolution. nullopt: all of it.
-  std::optional<Extent> part = {};
+  std::optional<ExactRectangle> part = {};
 };
 
 /// How the image becomes a sample without random changes.

@@ -32,7 +32,7 @@ struct Rectangle {
 };
 
 /// A rectangle whose edges may lie inside pixels.
-struct Extent {
+struct ExactRectangle {
   double y = 0;
   double x = 0;
   double height = 0;

@@ -38,8 +38,8 @@ void reduce_view(SampleView& view, int64_t reduce) {
   const int64_t y = box.y / reduce, x = box.x / reduce;
   view.box = {y, x, end(box.y, box.height) - y, end(box.x, box.width) - x};
   const auto by = double(reduce);
-  view.part = Extent{double(box.y) / by - double(y), double(box.x) / by - double(x), double(box.height) / by,
-                     double(box.width) / by};
+  view.part = ExactRectangle{double(box.y) / by - double(y), double(box.x) / by - double(x), double(box.height) / by,
+                             double(box.width) / by};
 }
 
 ImageSize size_by_header(const std::filesystem::path& file, ImageSize (*size_of)(Bytes, const std::filesystem::path&)) {

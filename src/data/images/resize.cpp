@@ -67,8 +67,8 @@ void resize_row(const uint8_t* from, const AxisWeights& axis, uint8_t* to) {
 }  // namespace
 
 void resize_bilinear(const ImageView& image, ImageSize full, const Rectangle& window, uint8_t* to,
-                     const std::optional<Extent>& part) {
-  const Extent from = part.value_or(Extent{0, 0, double(image.size.height), double(image.size.width)});
+                     const std::optional<ExactRectangle>& part) {
+  const ExactRectangle from = part.value_or(ExactRectangle{0, 0, double(image.size.height), double(image.size.width)});
   const AxisWeights columns = axis_weights({image.size.width, from.x, from.width}, full.width, window.x, window.width);
   const AxisWeights rows = axis_weights({image.size.height, from.y, from.height}, full.height, window.y, window.height);
   const int64_t first_row = rows.first.front(), end_row = rows.first.back() + rows.count.back();

@@ -17,7 +17,7 @@ namespace trireme {
 /// rows, rounded to bytes in between, with 22-bit weights. Pillow's resize(BILINEAR), and with it torchvision's Resize,
 /// give the same bytes.
 void resize_bilinear(const ImageView& image, ImageSize full, const Rectangle& window, uint8_t* to,
-                     const std::optional<Extent>& part = std::nullopt);
+                     const std::optional<ExactRectangle>& part = std::nullopt);
 
 /// For row or column `at` of an axis resized from `from` to `to` pixels: returns the input pixel that contains its
 /// centre.
