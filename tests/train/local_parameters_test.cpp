@@ -144,11 +144,14 @@ TEST_F(LocalParameterRuns, AResumedRunIsTheUninterruptedOne) {
 
 TEST_F(LocalParameterRuns, DividedReplicasKeepTheSameParts) {
   experiment.batch_norm = BatchNormScope::global;
+  experiment.optimizer.learning_rate = 0.0005;  // batch norms of few samples amplify rounding with every step
   const Outcome whole = run(kFedBn, 2), divided = run(std::string(kFedBn) + ",inner=data=2,sharding=zero1", 4),
                 stages = run(std::string(kFedBn) + ",inner=pipeline=2,micro_batches=1", 4);
   for (const Outcome* other : {&divided, &stages}) {
     ASSERT_EQ(other->row.status, RunStatus::ok) << other->row.reason;
-    EXPECT_LT(largest_difference(other->weights, whole.weights), 1e-7);
+    for (const auto& [name, values] : whole.weights)
+      EXPECT_LT((other->weights.at(name) - values).abs().max().item<double>(), 1e-9)
+          << name << (other == &divided ? ", zero1" : ", pipeline");
   }
 }
 

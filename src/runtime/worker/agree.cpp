@@ -23,7 +23,7 @@ std::vector<at::Tensor> read_now(Batch& batch) {
 
 }  // namespace
 
-void Agree::before_step(BatchInFlight& batch, StepOutcome& outcome) const {
+void Agree::before_step(BatchInFlight& batch, StepOutcome& outcome) {
   ReplicaAgreement& agreement = *context_.options.agreement;
   if (context_.rank == 0) {
     StepInput& input = batch.input;
@@ -34,6 +34,7 @@ void Agree::before_step(BatchInFlight& batch, StepOutcome& outcome) const {
     agreement.before_step(facts, [&] { return read_now(input.batch); });
   }
   context_.world.barrier();
+  restart_optimizer_if_wanted();
   outcome.stopped = agreement.has_stopped();
   outcome.held = agreement.is_held();
 }
@@ -46,6 +47,13 @@ void Agree::after_step(const PreparedProgram& prepared, const StepOutcome& outco
   agreement.note(context_.rank, outcome.loss_sum, outcome.gradient_squares);
   context_.world.barrier();
   if (context_.rank == 0) agreement.after_step();
+}
+
+void Agree::restart_optimizer_if_wanted() {
+  if (!*restarts_) return;
+  *restarts_ = false;
+  context_.replicas.restart_optimizer(updates_);
+  before_restart_ = all_updates_;
 }
 
 void Agree::note_updates() {
@@ -61,10 +69,7 @@ void Agree::show(const PreparedProgram& prepared, bool is_updated, ReplicaView& 
     statistics.insert(statistics.end(), found.begin(), found.end());
   }
   note_updates();
-  const auto restart_optimizer = [this] {
-    context_.replicas.restart_optimizer(updates_);
-    before_restart_ = all_updates_;
-  };
+  const auto restart_optimizer = [restarts = restarts_] { *restarts = true; };
   view.show(context_.rank, context_.replicas, is_updated, std::move(statistics), prepared.tracked_tables(),
             restart_optimizer);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "runtime/replica_view.h"
 #include "runtime/worker/batches_in_flight.h"
@@ -18,7 +19,7 @@ class Agree {
   Agree(const WorkerContext& context, const BatchesInFlight& batches) : context_(context), batches_(batches) {}
 
   /// Sets in `outcome` whether the step is made.
-  void before_step(BatchInFlight& batch, StepOutcome& outcome) const;
+  void before_step(BatchInFlight& batch, StepOutcome& outcome);
   /// `outcome`: of this worker's step.
   void after_step(const PreparedProgram& prepared, const StepOutcome& outcome);
 
@@ -26,17 +27,21 @@ class Agree {
   void show(const PreparedProgram& prepared, bool is_updated, ReplicaView& view);
 
   /// Returns how many of the updates were made before the policy made the optimizer begin anew for the last time.
-  int64_t updates_before_restart() const { return before_restart_; }
+  int64_t updates_before_restart() const { return *restarts_ ? all_updates_ : before_restart_; }
 
  private:
   const WorkerContext& context_;
   const BatchesInFlight& batches_;
   void note_updates();
+  void restart_optimizer_if_wanted();
 
   int64_t steps_ = 0;  ///< of this worker, without those of the workers that it replaces
-  // Updates of this worker, and those with the updates of the workers that it replaces. The leader reads them.
+  // Updates of this worker, and those with the updates of the workers that it replaces.
   int64_t updates_ = 0, all_updates_ = 0;
-  int64_t before_restart_ = 0;  ///< written by the leader
+  int64_t before_restart_ = 0;
+  /// Set by the leader, which may outlive this object after the last step: before this worker's next update the
+  /// optimizer begins anew.
+  std::shared_ptr<bool> restarts_ = std::make_shared<bool>(false);
 };
 
 }  // namespace trireme
