@@ -178,7 +178,9 @@ void ReplicaEvaluator::take_next(EvaluationWorkers& workers) {
   workers.goes_on = next(workers.snapshot, is_last);
   const bool is_known = workers.is_evaluated && newest_ && workers.goes_on && are_equal(workers.snapshot, *newest_);
   if (workers.goes_on && (!newest_ || workers.snapshot.samples >= newest_->samples)) newest_ = workers.snapshot;
-  workers.is_evaluated = workers.goes_on && !is_known && (is_last || !stop_());
+  const bool is_due = workers.goes_on && !is_known;
+  workers.is_evaluated = is_due && (is_last || !stop_());
+  if (is_due && !workers.is_evaluated) ++left_out_;
   workers.models = workers.is_evaluated ? evaluated_models(workers.snapshot) : std::vector<int>();
   if (workers.goes_on || !newest_) return;
   write_values(newest_->values, workers.state);

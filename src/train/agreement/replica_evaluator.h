@@ -61,6 +61,8 @@ class ReplicaEvaluator {
 
   /// Weights of the snapshot with the most samples; empty if there was no snapshot.
   const TensorMap& weights() const;
+  /// Returns the number of evaluations that were skipped because of Stop.
+  int64_t left_out() const { return left_out_; }
 
  private:
   struct EvaluationWorkers;
@@ -78,6 +80,7 @@ class ReplicaEvaluator {
   std::exception_ptr error_;
   std::optional<ReplicaSnapshot> newest_;  ///< of the snapshots that were evaluated or skipped
   std::unique_ptr<TrainedWeights> weights_;
+  int64_t left_out_ = 0;  ///< written by rank 0 of the evaluating workers
 
   Mutex mutex_;
   ConditionVariable changed_;

@@ -38,6 +38,9 @@ VirtualFailures failures_of(const RunSpec& experiment, const Plan& plan, const U
   return {Failures(std::move(failures)), update.outlives_replicas()};
 }
 
+/// The user waits, or a comparison ends the process soon after the limit.
+bool leaves_evaluations_out(const std::string& reason) { return reason == kInterrupted || reason == kOutOfTime; }
+
 }  // namespace
 
 std::string interrupted_on(int rank) { return fmt::format("{} {}", kInterruptedOn, rank); }
@@ -363,7 +366,7 @@ void RunAgreement::work(const std::function<void(Hub&)>& body) {
   std::exception_ptr error;
   const auto stop = [this] {
     MutexLock lock(mutex_);
-    return abort_reason_ == kInterrupted || stop_reason_ == kInterrupted;
+    return leaves_evaluations_out(abort_reason_) || leaves_evaluations_out(stop_reason_);
   };
   if (world_->serves()) {
     lift_memory_limits();

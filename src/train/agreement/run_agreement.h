@@ -41,8 +41,8 @@ struct MakeReplicaWorld {
   ReplicaHosting hosting = ReplicaHosting::threads;
 };
 
-/// Reasons for abort(). A run, and its processes, end normally after the first three (ends_well). kInterrupted also
-/// skips evaluations.
+/// Reasons for abort(). A run, and its processes, end normally after the first three (ends_well). The first two also
+/// skip evaluations.
 inline constexpr const char *kInterrupted = "interrupted", *kOutOfTime = "time_limit", *kDiverged = "diverged",
                             *kCheckpointFailed = "a checkpoint could not be written";
 /// Reason with which a rank that received a signal to end ends all others at once. The run then ends normally too.
@@ -137,7 +137,8 @@ class RunAgreement {
   /// Trains all replicas of this process, each by `body`, and evaluates the snapshots: after training, or during it if
   /// replicas train in other processes. Throws the error with which a replica failed.
   void work(const std::function<void(Hub&)>& body);
-  /// With kInterrupted, only the last of the remaining evaluations is made.
+  /// With kInterrupted or kOutOfTime, only the last of the remaining evaluations is made. Training that is over stays
+  /// complete.
   void abort(const std::string& reason);
   /// Like abort, but at the next point where all replicas can stop, and with a result. Returns false if there is no
   /// such point; then only abort ends the run.
@@ -149,6 +150,8 @@ class RunAgreement {
 
   const std::vector<HubCounts>& counts() const { return counts_; }  ///< by replica; synchronous: by worker
   const std::vector<MemoryUse>& memory() const { return memory_; }  ///< by worker, in training
+  /// Evaluations that were due and were not made.
+  int64_t evaluations_left_out() const { return evaluator_.left_out(); }
   const TensorMap& weights() const {
     return evaluator_.weights();
   }  ///< the run's result; none where it did not come to its end

@@ -114,7 +114,10 @@ RunEnding Coordinator::coordinate() {
     parts_.checkpoints.poll();
     end_if_checkpoints_fail();
     end_if_interrupted();
-    if (agreement_ && agreement_->is_over()) continue;
+    if (agreement_ && agreement_->is_over()) {
+      if (is_out_of_time()) agreement_->abort(kOutOfTime);  // leaves out the evaluations that remain, but the last
+      continue;
+    }
     abort_if_slow_to_end();
     if (agreement_ && ending_.interrupted) continue;  // the remaining work is short
     if (ending_.interrupted && steady_seconds() - interrupted_at_ > clean_seconds_ + kWorkerPatienceSeconds) {
@@ -181,10 +184,14 @@ void Coordinator::abort_if_slow_to_end() {
   run_.abort(late ? kOutOfTime : kInterrupted);
 }
 
+bool Coordinator::is_out_of_time() const {
+  const double limit = run_.experiment.time_limit;
+  return limit > 0 && limited_from_ > 0 && steady_seconds() - limited_from_ > limit;
+}
+
 void Coordinator::end_if_out_of_time(bool has_record) {
   if (has_record && limited_from_ == 0) limited_from_ = steady_seconds();
-  const double limit = run_.experiment.time_limit;
-  if (ending_.timed_out || limit <= 0 || limited_from_ <= 0 || steady_seconds() - limited_from_ <= limit) return;
+  if (ending_.timed_out || !is_out_of_time()) return;
   ending_.timed_out = true;
   timed_out_at_ = steady_seconds();
   run_.stop(kOutOfTime);

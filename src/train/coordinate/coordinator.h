@@ -56,6 +56,7 @@ class Coordinator {
   void end_if_checkpoints_fail();
   void end_if_interrupted();
   void abort_if_slow_to_end();
+  bool is_out_of_time() const;
   void end_if_out_of_time(bool has_record);
 
   Parts parts_;

@@ -275,6 +275,10 @@ void add_replica_results(const RunAgreement& agreement, const Experiment& experi
     result.reason = "every replica was lost before the run had a result";
   }
   add_failures(experiment, all_lost, result);
+  if (const int64_t left_out = agreement.evaluations_left_out(); left_out > 0 && result.status == RunStatus::ok)
+    result.warnings.push_back(
+        fmt::format("{} left out, because time_limit was reached or the run was stopped after training",
+                    left_out == 1 ? "1 evaluation was" : fmt::format("{} evaluations were", left_out)));
   if (result.samples_per_second)
     result.epoch_seconds = double(agreement.batches().samples_per_epoch()) / *result.samples_per_second;
   if (!result.replicas) return;
