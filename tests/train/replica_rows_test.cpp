@@ -3,6 +3,9 @@
 
 #include <chrono>
 
+#include "forecast/cost_source.h"
+#include "forecast/predict.h"
+#include "plan/cluster_file.h"
 #include "replica_training.h"
 
 namespace trireme::test_support {
@@ -36,6 +39,27 @@ TEST_F(ReplicaRows, ARunThatTimesOutMakesOnlyTheLastEvaluation) {
     EXPECT_GT(row.curve.size(), 20u) << strategy;
     EXPECT_EQ(row.evaluations.size(), 1u) << strategy;
   }
+}
+
+TEST_F(ReplicaRows, PredictedRoundsAreThoseThatTheLengthOfTheRunGives) {
+  constexpr int kClients = 3;
+  constexpr int64_t kSteps = 30;  // of each client: 3 epochs of 70 samples in batches of 7
+  const std::string strategy = "fedavg,local=5 steps";
+  modelled(0.01);
+  experiment.replicas.clock->server_link = LinkSpeed{.bandwidth = 1e6, .latency = 1e-3};
+  experiment.replicas.shares = SampleShares::samples;
+  experiment.batch = 21;
+  const Model model = build_model(experiment, data);
+  const RunResult measured = run(strategy, kClients).row;
+  ASSERT_EQ(measured.status, RunStatus::ok) << measured.reason;
+  ASSERT_EQ(measured.replicas->rounds.size(), size_t(kSteps / 5));
+  const Plan plan = plan_with_agreement(strategy, experiment, model, kClients);
+  const CostSource source =
+      described_source(experiment, model, slow_cluster(kClients), device_numbers(0, plan.workers()));
+  const RunResult predicted = predict(experiment, model, plan, source, {.epoch_samples = data.train->size()});
+  EXPECT_EQ(predicted.replicas->bytes, measured.replicas->bytes);
+  const double seconds = measured.evaluations.back().seconds;
+  EXPECT_NEAR(predicted.step_seconds->median * double(kSteps), seconds, 0.02 * seconds);
 }
 
 }  // namespace

@@ -58,8 +58,9 @@ Exchanges exchanges_of(const RunSpec& experiment, const StandIn& stand_in, const
   stand_in.prepare(*update);
   Exchanges exchanges;
   if (auto* federated = dynamic_cast<FederatedPolicy*>(update.get())) {
-    federated->on_round = [&, federated](const RoundRecord&, const ModelValues&) {
-      const bool is_long = !federated->counts_rounds() && exchanges.replica_steps >= steps * plan.replicas;
+    const int64_t wanted = steps * plan.replicas;
+    federated->on_round = [&exchanges, federated, wanted](const RoundRecord&, const ModelValues&) {
+      const bool is_long = !federated->counts_rounds() && exchanges.replica_steps >= wanted;
       if (is_long || exchanges.replica_steps >= kMostReplicaSteps) federated->stop();
     };
     steps = 0;
@@ -67,8 +68,9 @@ Exchanges exchanges_of(const RunSpec& experiment, const StandIn& stand_in, const
   VirtualWorld world(plan.replicas, *times.steps, slowed_by(times.links, stand_in.scale), update->server());
   run_replicas(world, [&](Hub& hub) {
     const double per_byte = times.policy.empty() ? 0 : times.policy[size_t(hub.replica())] * stand_in.scale;
-    play(hub, *update, stand_in, steps_to_play(experiment, plan, steps_per_epoch, steps), [&](double touched) {
-      ++exchanges.replica_steps;
+    StepsToPlay played = steps_to_play(experiment, plan, steps_per_epoch, steps);
+    played.on_trained = [&] { ++exchanges.replica_steps; };  // as a run counts: before the round that the step ends
+    play(hub, *update, stand_in, played, [&](double touched) {
       if (per_byte > 0) world.compute(hub.replica(), touched * per_byte);
     });
     exchanges.seconds = std::max(exchanges.seconds, hub.now());

@@ -115,6 +115,7 @@ void play(Hub& hub, UpdatePolicy& update, const StandIn& stand_in, const StepsTo
     hub.begin_step();
     hub.end_step();
     if (hub.is_lost()) return policy->leave(state);
+    if (steps.on_trained) steps.on_trained();
     policy->after_step(facts, state);
     on_step(touched.take());
   }

@@ -36,13 +36,14 @@ struct StepsToPlay {
   int64_t steps_per_epoch = 1;
   int64_t samples = 1;  ///< of a step
   double learning_rate = 0;
+  std::function<void()> on_trained = {};  ///< called after each step, before what the policy does then
 };
 StepsToPlay steps_to_play(const RunSpec& experiment, const Plan& plan, int64_t steps_per_epoch, int64_t steps);
 
-/// Makes the calls of a run to one replica of `update`. `on_step` is called after each step, with the bytes that the
-/// policy's operators have read and written in it (base/touched_bytes.h; sums over the replicas are not among them).
-/// What the policy allocates is counted on `account`, a device of base/memory.h. Call it on a thread for each replica
-/// of the hub's world. Throws the hub's errors.
+/// Makes the calls of a run to one replica of `update`. `on_step` is called after the policy's part of each step, with
+/// the bytes that the policy's operators have read and written in it (base/touched_bytes.h; sums over the replicas are
+/// not among them). What the policy allocates is counted on `account`, a device of base/memory.h. Call it on a thread
+/// for each replica of the hub's world. Throws the hub's errors.
 void play(Hub& hub, UpdatePolicy& update, const StandIn& stand_in, const StepsToPlay& steps,
           const std::function<void(double touched)>& on_step, int account = kNoDevice);
 
