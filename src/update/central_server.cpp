@@ -316,7 +316,7 @@ std::vector<std::vector<double>> CentralClient::exchange(const Call& call, std::
   for (int s = 0; s < shards_; ++s) {
     Reply& reply = replies[size_t(s)];
     const auto version = int64_t(reply.numbers[1]), before = int64_t(reply.numbers[2]);
-    if (s == 0 && reply.numbers[3] != 0) hub_.count_staleness(before - versions_[0]);
+    if (s == 0) count_staleness(before, version, reply.numbers[3] != 0, call.reads);
     if (call.reads) versions_[size_t(s)] = version;
     numbers.emplace_back(reply.numbers.begin() + kReplyHeader, reply.numbers.end());
     if (take && !reply.tensors.empty()) {
@@ -328,6 +328,23 @@ std::vector<std::vector<double>> CentralClient::exchange(const Call& call, std::
       copy_statistics(statistics_of(std::span(reply.tensors).subspan(parts)), statistics);
   }
   return numbers;
+}
+
+/// Call it with the reply of shard 0, before its version is stored.
+void CentralClient::count_staleness(int64_t before, int64_t version, bool is_used, bool reads) {
+  if (is_used) {
+    hub_.count_staleness(before - versions_[0] - own_updates_);
+    own_updates_ += version - before;
+  }
+  if (reads) own_updates_ = 0;
+}
+
+/// The name of its own updates is missing in states of clients that read with each update, and in older states.
+void CentralClient::fields(StateFields& fields) {
+  constexpr const char* kOwn = "own updates since it read";
+  fields.value("versions read", versions_);
+  const bool has_own = fields.reads() ? fields.state().integers.contains(kOwn) : own_updates_ > 0;
+  if (has_own) fields.value(kOwn, own_updates_);
 }
 
 void CentralClient::fetch(std::span<at::Tensor> weights) {

@@ -139,8 +139,8 @@ class CentralClient {
   bool begin(ReplicaState& state, bool resumes);
   /// An empty visit: after it the server retries waiting requests.
   void release_waiting();
-  /// Saves or restores which versions of the weights it has read.
-  void fields(StateFields& fields) { fields.value("versions read", versions_); }
+  /// Saves or restores which versions of the weights it has read, and its own updates since then.
+  void fields(StateFields& fields);
 
   struct Call {
     int operation = 0;
@@ -150,7 +150,7 @@ class CentralClient {
     std::vector<double> numbers = {};                    ///< sent to each shard
     /// one further number for each shard, after `numbers`; empty: none
     std::span<const double> of_shards = {};
-    bool reads = false;  ///< the reply contains the newest weights; staleness counts from here
+    bool reads = false;  ///< the reply contains the newest weights; staleness counts the updates of others from here
   };
   using Take = std::function<void(at::Tensor& mine, const at::Tensor& told)>;
   /// Visits all shards. Calls `take` with each part of `into` (cut like the weights) and the shard's reply for it.
@@ -170,11 +170,13 @@ class CentralClient {
     int64_t offset, elements;
   };
   std::vector<at::Tensor> parts_of(int shard, std::span<const at::Tensor> tensors) const;
+  void count_staleness(int64_t before, int64_t version, bool is_used, bool reads);
 
   Hub& hub_;
   const int shards_;
   std::vector<std::vector<Part>> layout_;  ///< by shard
   std::vector<int64_t> versions_;          ///< by shard: version of the weights that were read last
+  int64_t own_updates_ = 0;                ///< of shard 0, since it was read
 };
 
 /// A client of a server whose values are used for evaluations.

@@ -219,6 +219,7 @@ TEST(PolicyStates, Downpour) {
   for (const DownpourOptions& options : {DownpourOptions{.shards = 3, .fetch_every = 2, .push_every = 3},
                                          {.shards = 2, .push_every = 2, .adagrad = true},
                                          {.fetch_every = 3, .push_every = 4, .warm_start = 3},
+                                         {.shards = 2, .fetch_every = 5, .push_every = 2},
                                          {.shards = 2, .push_every = 2, .compression = kSparse}}) {
     ToyRun run{.make = with_replicas(downpour, options)};
     run.schedule = [](int64_t step) {
@@ -227,6 +228,19 @@ TEST(PolicyStates, Downpour) {
     };
     expect_resumes_everywhere(run, options.description(), true, options.warm_start + 2);
   }
+}
+
+TEST(PolicyStates, OfDownpourBeforeItCountedItsOwnPushesAreRead) {
+  const ToyRun run{.make = with_replicas(downpour, DownpourOptions{.fetch_every = 5, .push_every = 2})};
+  ToyCheckpoint checkpoint;
+  auto first = run.make(run.replicas());
+  run.train(*first, {.stops = [](int, int64_t step) { return step == 9; }, .checkpoint = &checkpoint});
+  auto second = run.make(run.replicas());
+  const ToyRun::Outcome whole = run.train(*second, {.from = &checkpoint});
+  for (PolicyState& part : checkpoint.parts) EXPECT_EQ(part.integers.erase("own updates since it read"), 1u);
+  auto third = run.make(run.replicas());
+  const ToyRun::Outcome older = run.train(*third, {.from = &checkpoint});
+  for (size_t r = 0; r < whole.results.size(); ++r) EXPECT_EQ(older.results[r].weights, whole.results[r].weights);
 }
 
 TEST(PolicyStates, ReplicasThatAreThroughHaveSettled) {

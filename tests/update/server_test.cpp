@@ -129,6 +129,25 @@ TEST(Downpour, StalenessOfEqualReplicasIsAllTheOthers) {
   }
 }
 
+TEST(Downpour, StalenessDoesNotCountOwnPushes) {
+  const ToyProblem problem;
+  for (const int shards : {1, 3}) {
+    auto policy = downpour({.shards = shards, .fetch_every = 10}, 1);
+    const auto results = train_with_times(*policy, problem, {.steps = {16}, .learning_rate = kRate}, {1});
+    EXPECT_EQ(results[0].counts.staleness, std::vector<int64_t>{16});
+  }
+  // Replica 1 pushes 8 times as often. Between two fetches of replica 0 lie 4 of its own pushes; the k-th of them comes
+  // after 8 k pushes of the other, within one.
+  auto policy = downpour({.fetch_every = 4}, 2);
+  const auto results = train_with_times(*policy, problem, {.steps = {4, 32}, .learning_rate = kRate}, {8, 1});
+  const auto& staleness = results[0].counts.staleness;
+  for (const size_t k : {1, 2, 3, 4}) {
+    int64_t near = 0;
+    for (size_t s = 8 * k - 1; s <= 8 * k + 1 && s < staleness.size(); ++s) near += staleness[s];
+    EXPECT_EQ(near, 1) << k;
+  }
+}
+
 TEST(Downpour, WarmStartIsReplicaZeroAlone) {
   const ToyProblem problem{.seed = 46};
   auto policy = downpour({.warm_start = 5}, 3);
