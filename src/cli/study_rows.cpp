@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
@@ -19,7 +20,9 @@
 #include "cli/experiment_header.h"
 #include "cli/fork_server.h"
 #include "comm/backend_list.h"
+#include "data/download/download.h"
 #include "experiment/batches.h"
+#include "experiment/initial_weights.h"
 #include "experiment/make_plan.h"
 #include "experiment/run_device.h"
 #include "metrics/metrics.h"
@@ -56,9 +59,40 @@ ExperimentOptions options_of(const StudyRun& run, const StudyInputs& inputs, con
   return options;
 }
 
-/// What a training follows from: its words, and the texts of the files that they name.
+/// Checksums of files, by path.
+using Checksums = std::map<std::string, std::string>;
+
+/// Adds the file that a value of an experiment names, if it names one. Paths count from the experiment's folder, those
+/// of plans from the working folder. `known`: of files that were read before.
+void add_file(const std::string& value, const fs::path& folder, Checksums& known, Checksums& files) {
+  for (const fs::path& path : {folder / value, fs::path(value)}) {
+    std::error_code ignored;
+    if (value.empty() || !fs::is_regular_file(path, ignored)) continue;
+    const std::string file = fs::weakly_canonical(path).string();
+    if (!known.contains(file)) known[file] = sha256_of(file);
+    files[file] = known[file];
+  }
+}
+
+void add_files_in(const json& values, const fs::path& folder, Checksums& known, Checksums& files) {
+  if (values.is_string()) return add_file(values.get<std::string>(), folder, known, files);
+  if (!values.is_structured()) return;
+  for (const json& value : values) add_files_in(value, folder, known, files);
+}
+
+/// Returns the files that an experiment names: a model, weights, plans, and the cluster or profile of modelled time.
+Checksums named_files(const Experiment& experiment, Checksums& known) {
+  Checksums files;
+  const fs::path folder = experiment.file.parent_path();
+  if (experiment.keys) add_files_in(experiment.keys->to_json(), folder, known, files);
+  if (experiment.initial_weights)  // may be a run's folder
+    add_file(weights_file(experiment.initial_weights->path).string(), {}, known, files);
+  return files;
+}
+
+/// What a training follows from: its words, the texts of the files that they name, and the files that these name.
 json command_of(const StudyTraining& training) {
-  json files = json::object();
+  json files = training.files;
   for (const std::string& word : training.words) {
     if (!word.ends_with(".toml") && !word.ends_with(".json")) continue;
     std::ifstream file(word, std::ios::binary);
@@ -111,6 +145,7 @@ void list_trainings(PreparedRun& prepared, const StudyInputs& inputs, const Task
   const fs::path folder = inputs.folder / run.name;
   prepared.probe = first_words({}, options_of(run, inputs, {}));
   const std::vector<int64_t>& seeds = prepared.seeds;
+  Checksums known;
   for (size_t k = 0; k < prepared.jobs.size(); ++k) {
     const Job& job = prepared.jobs[k];
     const Job* trained = prepared.ruled_out[k] ? nullptr : &job;
@@ -120,7 +155,9 @@ void list_trainings(PreparedRun& prepared, const StudyInputs& inputs, const Task
     row.job.label = fmt::format("{}: {}", run.name, job.label);
     row.metric = run.metric;
     row.generated_data = prepared.header.generated_data;
-    set_work(row, run, RunSpec{options.read()}, data);
+    const RunSpec spec{options.read()};
+    row.files = named_files(spec, known);
+    set_work(row, run, spec, data);
     if (seeds.empty()) prepared.rows.push_back(row);
     for (const int64_t seed : seeds) {
       prepared.rows.push_back(row);
@@ -145,7 +182,9 @@ void list_trainings(PreparedRun& prepared, const StudyInputs& inputs, const Task
                           .generated_data = row.generated_data};
       if (!seeds.empty()) trial.words = with_seed(std::move(trial.words), seeds.front());
       trial.job.label += fmt::format(", {}={}", run.tuning->key, value);
-      set_work(trial, run, RunSpec{tried.read()}, data);
+      const RunSpec tried_spec{tried.read()};
+      trial.files = named_files(tried_spec, known);
+      set_work(trial, run, tried_spec, data);
       prepared.trials.push_back(trial);
     }
   }

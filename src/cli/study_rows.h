@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,14 +28,15 @@ struct StudyInputs {
 /// A training: a row of a run, or a trial of the search for a value.
 struct StudyTraining {
   Job job;
-  std::vector<std::string> words;  ///< of `trireme train`, except --out
-  std::filesystem::path folder;    ///< of its run
-  std::string value = "";          ///< that a trial tries; empty: a row
-  double samples = 0;              ///< that it trains with
-  double evaluated = 0;            ///< samples in its evaluations
-  int parallel = 1;                ///< workers that compute at the same time
-  std::string metric = "";         ///< StudyRun::metric
-  bool generated_data = false;     ///< the real ones are not here
+  std::vector<std::string> words;                 ///< of `trireme train`, except --out
+  std::filesystem::path folder;                   ///< of its run
+  std::map<std::string, std::string> files = {};  ///< that its experiment names, with their SHA-256
+  std::string value = "";                         ///< that a trial tries; empty: a row
+  double samples = 0;                             ///< that it trains with
+  double evaluated = 0;                           ///< samples in its evaluations
+  int parallel = 1;                               ///< workers that compute at the same time
+  std::string metric = "";                        ///< StudyRun::metric
+  bool generated_data = false;                    ///< the real ones are not here
 };
 
 /// A run of a study, ready to be trained.
@@ -55,9 +57,9 @@ struct PreparedRun {
 /// Reads the run's experiment, data and model, and lists its trainings. Errors become the run's problem.
 PreparedRun prepare_run(const StudyRun& run, const StudyInputs& inputs);
 
-/// Returns the row of a training that ended with the same words and the same texts of the files that they name, and not
-/// with generated data if the real ones are here now, with the training's metric first; nullopt: there is none. Failed
-/// rows are trained again, failed trials are not.
+/// Returns the row of a training that ended with the same words and the same files that they and the experiment name,
+/// and not with generated data if the real ones are here now, with the training's metric first; nullopt: there is none.
+/// Failed rows are trained again, failed trials are not.
 std::optional<RunResult> kept_row(const StudyTraining& training);
 
 /// Returns the row with this metric as the first of each evaluation, where main() takes it. Empty: the row as it is.

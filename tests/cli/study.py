@@ -2,6 +2,7 @@
 import fcntl
 import os
 
+import support
 from support import CliTest, text_of
 
 RUNS = """
@@ -80,6 +81,23 @@ class Study(CliTest):
         self.write("e.toml", experiment.replace("options.hidden = 32", "options.hidden = 16"))
         out, _ = self.trireme("study", "./s.study.toml", "--out", "o")
         self.assertIn("0 from earlier, 2 to train", out)
+
+    def test_rows_whose_experiment_names_a_changed_file_are_trained_again(self):
+        cluster = text_of(os.path.join(support.EXAMPLES, "clusters", "64xcpu-1g.cluster.toml"))
+        self.write("c.cluster.toml", cluster)
+        self.trireme("train", "e.toml", "--plan", "single", "--devices", "1", "--steps", "1", "--out", "single")
+        plan = text_of(self.path("single", "plan.json"))
+        self.write("p.json", plan)
+        runs = RUNS.replace('set = ["length=4 steps"]', 'set = ["length=2 steps", "strategies=local-sgd", '
+                            '"update.virtual.cluster=c.cluster.toml", "update.plan=p.json"]')
+        self.write("s.study.toml", runs + '[[parts]]\ntitle = "x"\nadvice = true\n')
+        for earlier in (0, 1):
+            out, _ = self.trireme("study", "s.study.toml", "--out", "o")
+            self.assertIn(f"{earlier} from earlier, {1 - earlier} to train", out)
+        for file, text in (("p.json", plan), ("c.cluster.toml", cluster)):
+            self.write(file, text + "\n")
+            out, _ = self.trireme("study", "s.study.toml", "--out", "o")
+            self.assertIn("0 from earlier, 1 to train", out, file)
 
     def test_rows_with_generated_data_are_trained_again_once_there_are_real_ones(self):
         self.write("s.study.toml", RUNS + '[[parts]]\ntitle = "x"\nadvice = true\n')
