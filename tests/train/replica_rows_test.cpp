@@ -1,12 +1,15 @@
 // What the rows of whole runs under update policies say.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 
 #include "forecast/cost_source.h"
 #include "forecast/predict.h"
 #include "plan/cluster_file.h"
 #include "replica_training.h"
+#include "train/agreement/replica_stops.h"
 
 namespace trireme::test_support {
 namespace {
@@ -60,6 +63,50 @@ TEST_F(ReplicaRows, PredictedRoundsAreThoseThatTheLengthOfTheRunGives) {
   EXPECT_EQ(predicted.replicas->bytes, measured.replicas->bytes);
   const double seconds = measured.evaluations.back().seconds;
   EXPECT_NEAR(predicted.step_seconds->median * double(kSteps), seconds, 0.02 * seconds);
+}
+
+struct HeldPolicy final : UpdatePolicy {
+  std::string description() const override { return "held"; }
+  std::unique_ptr<ReplicaPolicy> for_replica(Hub&) override { return nullptr; }
+  Stops stops() const override { return Stops::held; }
+};
+
+TEST(StopsForCheckpoints, WaitForThePointOfTheCurveToWhichTheStateBelongs) {
+  HeldPolicy policy;
+  const ReplicaStopOptions options{
+      .replicas = 3, .can_end = true, .checkpoint_steps = 1, .checkpoint_samples = 10, .begun = {4, 2, 1}};
+  ReplicaStops stops(policy, options, /*samples=*/70);  // after 7 steps, 2 for each replica
+  stops.note(0, 5, 85);                                 // due by samples
+  EXPECT_FALSE(stops.is_due(/*held=*/false));
+  stops.note(0, 6, 100);  // the ninth step of all
+  EXPECT_TRUE(stops.is_due(false));
+  ReplicaStops ending(policy, options, 70);
+  EXPECT_TRUE(ending.end(/*decides=*/true));
+  EXPECT_TRUE(ending.is_due(false)) << "an end needs no checkpoint";
+}
+
+TEST_F(ReplicaRows, CheckpointsOfARunInWhichFewReplicasWorkAtATime) {
+  namespace fs = std::filesystem;
+  modelled(0.01);
+  experiment.batch = 15;  // two samples for the first replicas, one for the others
+  experiment.time_limit = 60;
+  experiment.checkpoint.every = {1, Length::Unit::steps};
+  experiment.checkpoint.keep = 0;
+  const Model model = build_model(experiment, data);
+  const fs::path root = fs::path(::testing::TempDir()) / ("few_replicas." + std::to_string(::getpid()));
+  for (const uint64_t seed : {1, 2, 3}) {
+    experiment.seed = seed;
+    fs::create_directories(root);
+    Keeping observer;
+    const Plan plan = plan_with_agreement("fedavg,fraction=0.1,rounds=6,local=8 steps", experiment, model, 10);
+    const RunResult row =
+        train(experiment, model, data, plan, observer, interrupted, nullptr, {.folder = root / "checkpoints"});
+    EXPECT_EQ(row.status, RunStatus::ok) << row.reason;  // it would wait for the writer until the time limit
+    ASSERT_TRUE(row.checkpoints);
+    EXPECT_GT(row.checkpoints->written, 1);
+    EXPECT_EQ(row.checkpoints->failed, 0);
+    fs::remove_all(root);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "train/agreement/replica_stops.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace trireme {
 namespace {
@@ -17,7 +18,9 @@ bool is_by_samples(const UpdatePolicy& update, const ReplicaStopOptions& options
 ReplicaStops::ReplicaStops(UpdatePolicy& update, const ReplicaStopOptions& options, int64_t samples)
     : update_(update), options_(options), by_samples_(is_by_samples(update, options)), steps_(options.begun) {
   steps_.resize(size_t(options.replicas));
+  MutexLock lock(mutex_);
   next_samples_ = next_after(samples);
+  last_point_ = curve_points();
 }
 
 int64_t ReplicaStops::next_after(int64_t samples) const {
@@ -25,12 +28,19 @@ int64_t ReplicaStops::next_after(int64_t samples) const {
   return every > 0 ? (samples / every + 1) * every : 0;
 }
 
+/// Returns the points of the run's curve so far: one for as many steps of any replicas as there are replicas.
+int64_t ReplicaStops::curve_points() const {
+  return std::accumulate(steps_.begin(), steps_.end(), int64_t(0)) / options_.replicas;
+}
+
 /// Replicas that wait for another replica's first steps cannot be stopped: they are not between two steps of their own.
 void ReplicaStops::want_if_possible() {
   const bool waits =
       update_.stops() == UpdatePolicy::Stops::anywhere &&
       std::ranges::any_of(steps_, [this](int64_t steps) { return steps < update_.steps_before_stops(); });
-  if (!wishes_ || waits) return;
+  // A checkpoint belongs to a point of the curve. Where few replicas work at a time, it may be due before the next one.
+  const bool has_point = ends_ || curve_points() > last_point_;
+  if (!wishes_ || waits || !has_point) return;
   wishes_ = false;
   update_.hold();
   wanted_ = made_ + 1;
@@ -89,6 +99,7 @@ bool ReplicaStops::come(Hub& hub, ReplicaPolicy& policy, bool is_done) {
     MutexLock lock(mutex_);
     ++made_;
     wishes_ = false;
+    last_point_ = curve_points();
   }
   return all_done;
 }

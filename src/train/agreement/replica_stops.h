@@ -84,6 +84,7 @@ class ReplicaStops {
   bool part(Hub& hub);
 
  private:
+  int64_t curve_points() const TRIREME_REQUIRES(mutex_);
   void want_if_possible() TRIREME_REQUIRES(mutex_);
 
   UpdatePolicy& update_;
@@ -97,6 +98,7 @@ class ReplicaStops {
   std::vector<int64_t> steps_ TRIREME_GUARDED_BY(mutex_);  // by replica, including those of an earlier run
   bool wishes_ TRIREME_GUARDED_BY(mutex_) = false;         // by samples: stop the replicas as soon as possible
   int64_t next_samples_ TRIREME_GUARDED_BY(mutex_) = 0;    // samples at the next checkpoint, by samples
+  int64_t last_point_ TRIREME_GUARDED_BY(mutex_) = 0;      // points of the curve at the last stop
 };
 
 }  // namespace trireme
