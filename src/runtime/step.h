@@ -67,7 +67,8 @@ struct StepOutcome {
   std::map<std::string, double> metrics;  ///< sums, like loss_sum
   double begin = 0, end = 0;              ///< seconds on the worker's clock: Communicator::now()
   double compute_seconds = 0;             ///< load, forward, backward, update
-  double exposed_seconds = 0;             ///< moving tensors while computing nothing
+  double exposed_seconds = 0;             ///< moving tensors while computing nothing; without agree_seconds
+  double agree_seconds = 0;               ///< in the instruction `agree`, of which the hub counts the exchanges
   double waiting_seconds = 0;             ///< blocked until another worker was ready: pipeline bubbles and imbalance
   /// Moving gradients while this worker did something else. With shared replicas an estimate by bytes: the one-pass
   /// update reads other workers' gradients while it does its own reading and arithmetic (part of compute_seconds).

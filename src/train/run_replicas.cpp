@@ -51,6 +51,7 @@ void Run::work_as_replica(Phase& phase, ReplicaGroup& group, int rank, Parameter
     if (outcome.stopped) break;
     if (!outcome.held) {
       input.reset();
+      agreement_->note_inner(group.first_rank + rank, outcome, load_seconds(group, rank));
       if (rank == 0) agreement_->after_step(group, step);
       ++step;
     }
@@ -60,6 +61,7 @@ void Run::work_as_replica(Phase& phase, ReplicaGroup& group, int rank, Parameter
     if (rank == 0) group.is_done = true;
     while (!ends) ends = stop_together(phase, group, rank, *worker, store);
   }
+  worker->barrier();  // all have noted what the leader reports of them
   if (rank == 0) agreement_->end(group);
 }
 

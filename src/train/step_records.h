@@ -33,6 +33,13 @@ struct StepRecord {
   double end() const;                             ///< latest
 };
 
+/// Sums over the steps of a worker whose replica has several workers; exchanges of the update policy are not included.
+struct InnerWork {
+  double compute_seconds = 0;  ///< without loading samples
+  double exposed_seconds = 0;  ///< StepOutcome::exposed_seconds
+  int64_t bytes_sent = 0;
+};
+
 /// Thread-safe. Entries are returned complete (all ranks) and in order; a step's evaluation follows the step. A change
 /// of plan may change the number of ranks.
 class StepRecords {

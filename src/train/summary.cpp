@@ -244,7 +244,33 @@ std::vector<double> Summary::replica_steps(int64_t skipped) const {
   return steps;
 }
 
-void Summary::write(std::span<const HubCounts> counts, RunResult& result) const {
+/// Shares and bytes of each device. Modelled time is known of whole replicas only: their shares are those of each of
+/// their devices. `seconds`: of the run.
+void Summary::write_devices(std::span<const HubCounts> counts, std::span<const InnerWork> inner, double seconds,
+                            RunResult& result) const {
+  const size_t workers = inner.empty() ? 1 : inner.size() / counts.size();  // of a replica
+  const int64_t devices = int64_t(counts.size() * workers);
+  double exchange = 0, exposed = 0;
+  int64_t bytes = 0;
+  for (size_t r = 0; r < counts.size(); ++r) {
+    exchange += counts[r].exchange_seconds;
+    bytes += counts[r].bytes_sent;
+    for (size_t w = 0; w < workers; ++w) {
+      const InnerWork work = inner.empty() ? InnerWork{} : inner[r * workers + w];
+      const bool is_known = work.compute_seconds > 0 && !experiment_.replicas.clock;
+      const double compute = is_known ? work.compute_seconds : counts[r].compute_seconds;
+      result.busy_share.push_back(std::min(1.0, compute / seconds));
+      exposed += is_known ? work.exposed_seconds : 0;
+      bytes += work.bytes_sent;
+    }
+  }
+  const double shares = exchange / double(counts.size()) + exposed / double(devices);
+  result.exposed_communication = std::min(1.0, shares / seconds);
+  // Replicas step on their own, workers of the policy synchronous together.
+  result.bytes_per_step = bytes * int64_t(replicas_.last_end.size()) / devices / int64_t(steps_.size());
+}
+
+void Summary::write(std::span<const HubCounts> counts, RunResult& result, std::span<const InnerWork> inner) const {
   write_curve(result);
   const double seconds = result.evaluations.empty()
                              ? seconds_
@@ -265,21 +291,17 @@ void Summary::write(std::span<const HubCounts> counts, RunResult& result) const 
   ReplicaReport report;
   report.replicas = int(counts.size());
   report.clock = experiment_.replicas.clock ? "modelled" : "real";
-  double idle = 0, exchange = 0;
+  double idle = 0;
   for (const HubCounts& c : counts) {
-    result.busy_share.push_back(std::min(1.0, c.compute_seconds / own_seconds));
     idle += c.idle_seconds;
-    exchange += c.exchange_seconds;
     report.bytes += c.bytes_sent;
     if (c.staleness.size() > report.staleness.size()) report.staleness.resize(c.staleness.size());
     for (size_t k = 0; k < c.staleness.size(); ++k) report.staleness[k] += c.staleness[k];
   }
-  const double whole = own_seconds * report.replicas;
-  report.idle_share = idle / whole;
-  result.exposed_communication = std::min(1.0, exchange / whole);
-  result.bytes_per_step = report.bytes * int64_t(replicas_.last_end.size()) / report.replicas / int64_t(steps_.size());
+  report.idle_share = idle / (own_seconds * report.replicas);
   if (result.test) report.own = result.test->own;
   result.replicas = std::move(report);
+  write_devices(counts, inner, own_seconds, result);
 }
 
 }  // namespace trireme

@@ -40,8 +40,8 @@ class Summary {
 
   /// Fills in everything measured so far.
   void write(RunResult& result) const;
-  /// The same for replicas, with the counts of their exchanges.
-  void write(std::span<const HubCounts> counts, RunResult& result) const;
+  /// The same for replicas, with the counts of their exchanges. `inner`: by worker, if replicas have several workers.
+  void write(std::span<const HubCounts> counts, RunResult& result, std::span<const InnerWork> inner = {}) const;
 
  private:
   /// State of replicas that step on their own, on their hub's clock.
@@ -69,6 +69,8 @@ class Summary {
   std::vector<OwnEvaluation> own_evaluations(const StepRecord& entry) const;
   std::vector<double> replica_steps(int64_t skipped) const;
   void write_curve(RunResult& result) const;
+  void write_devices(std::span<const HubCounts> counts, std::span<const InnerWork> inner, double seconds,
+                     RunResult& result) const;
 
   const Experiment& experiment_;
   Goal goal_;

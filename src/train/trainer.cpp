@@ -145,7 +145,7 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   add_changes(*run, ending, result);
   result.warnings.insert(result.warnings.end(), adaptation.warnings().begin(), adaptation.warnings().end());
   add_memory_use(*run, ending, result);
-  if (agrees && !ending.abandoned) summary.write(run->agreement()->counts(), result);
+  if (agrees && !ending.abandoned) summary.write(run->agreement()->counts(), result, run->agreement()->inner_work());
   else summary.write(result);
   add_virtual_prices(experiment, result);
   written.write(result);

@@ -1,6 +1,7 @@
 // Measurements of a run: records, step gate, summary, comparison of rows.
 #include "train/summary.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -334,6 +335,28 @@ TEST(Summary, TargetsOfMetricsThatFallAreReachedFromAbove) {
   ASSERT_TRUE(result.to_target);
   EXPECT_EQ(result.to_target->steps, 2);
   EXPECT_EQ(result.target, 10);
+}
+
+TEST(Summary, DevicesOfReplicasWithSeveralWorkers) {
+  Experiment experiment;
+  Summary summary(experiment, kGoal, 2, 100, 10, 2, /*replicas=*/2);
+  for (const int replica : {0, 1}) {
+    StepRecord entry{.step = 1, .outcomes = {outcome(0, 10, 5)}, .replica = replica, .samples = 5};
+    summary.add_step(entry, 5);
+  }
+  std::vector<HubCounts> counts(2);
+  for (HubCounts& one : counts) {
+    one.bytes_sent = 60;
+    one.compute_seconds = 8;
+    one.exchange_seconds = 1;
+  }
+  const std::vector<InnerWork> inner = {{4, 2, 100}, {6, 1, 200}, {7, 0, 0}, {2, 1, 100}};
+  RunResult result;
+  summary.write(counts, result, inner);
+  EXPECT_THAT(result.busy_share, ::testing::ElementsAre(0.4, 0.6, 0.7, 0.2));
+  EXPECT_DOUBLE_EQ(*result.exposed_communication, 0.1 + 0.1);
+  EXPECT_EQ(*result.bytes_per_step, (100 + 200 + 100 + 2 * 60) / 4);
+  EXPECT_EQ(result.replicas->bytes, 120);
 }
 
 TEST(Summary, LoadingIsNotComputing) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "cost/datasheet_costs.h"
 #include "cost/money.h"
@@ -163,11 +164,17 @@ void describe(const Exchanges& exchanges, const RunSpec& experiment, const Plan&
               const PredictionOptions& options, RunResult& row) {
   const double made = std::max(1.0, double(exchanges.replica_steps) / plan.replicas), step = exchanges.seconds / made;
   const double whole = exchanges.seconds * double(exchanges.counts.size());
-  double idle = 0, exchanging = 0, bytes = 0;
-  row.busy_share.clear();
+  const size_t workers = size_t(plan.workers()) / exchanges.counts.size();  // of a replica; synchronous: one
+  const std::vector<double> inner_busy = std::exchange(row.busy_share, {});
+  // As in a run: of modelled time only the shares of whole replicas are known.
+  const bool knows_inner = workers > 1 && !experiment.replicas.clock && inner_busy.size() == workers;
+  const double inner_exposed = knows_inner ? row.exposed_communication.value_or(0) : 0;
+  const double inner_bytes = workers > 1 ? double(row.bytes_per_step.value_or(0)) : 0;
+  double idle = 0, exchanging = 0, bytes = 0, computing = 0;
   for (const HubCounts& counts : exchanges.counts) {
-    const double busy = exchanges.seconds > 0 ? counts.compute_seconds / exchanges.seconds : 0;
-    row.busy_share.insert(row.busy_share.end(), size_t(plan.workers()) / exchanges.counts.size(), std::min(1.0, busy));
+    const double busy = exchanges.seconds > 0 ? std::min(1.0, counts.compute_seconds / exchanges.seconds) : 0;
+    for (size_t w = 0; w < workers; ++w) row.busy_share.push_back(knows_inner ? busy * inner_busy[w] : busy);
+    computing += counts.compute_seconds;
     idle += counts.idle_seconds;
     exchanging += counts.exchange_seconds;
     bytes += double(counts.bytes_sent);
@@ -178,8 +185,8 @@ void describe(const Exchanges& exchanges, const RunSpec& experiment, const Plan&
     row.epoch_seconds = double(*options.epoch_samples) / *row.samples_per_second;
     if (const auto price = price_of(source.cluster, *row.epoch_seconds)) row.price_per_epoch = price->amount;
   }
-  row.exposed_communication = std::min(1.0, exchanging / whole);
-  row.bytes_per_step = int64_t(bytes / (made * double(exchanges.counts.size())));
+  row.exposed_communication = std::min(1.0, (exchanging + inner_exposed * computing) / whole);
+  row.bytes_per_step = int64_t(bytes / (made * double(exchanges.counts.size() * workers)) + inner_bytes);
   row.predicted->step_seconds = step;
   row.replicas = ReplicaReport{.replicas = int(exchanges.counts.size()),
                                .clock = "modelled",

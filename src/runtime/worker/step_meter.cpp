@@ -64,7 +64,8 @@ void StepMeter::end_instruction(const Instruction& i) {
   if (trace_) await_device();
   const double end = context_.world.now();
   const double busy = end - begin_ - waited_ - exchanged_;
-  (computes(i.code, *program_) ? outcome_.compute_seconds : outcome_.exposed_seconds) += busy;
+  if (i.code == OpCode::agree) outcome_.agree_seconds += busy;
+  else (computes(i.code, *program_) ? outcome_.compute_seconds : outcome_.exposed_seconds) += busy;
   outcome_.exposed_seconds += exchanged_;
   outcome_.waiting_seconds += waited_;
   const int64_t beside = record_transfers();

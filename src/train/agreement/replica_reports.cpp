@@ -16,7 +16,7 @@ namespace trireme {
 namespace {
 
 constexpr double kNotMeasured = -1;  // in the place of a square
-constexpr size_t kStepNumbers = 6, kSnapshotNumbers = 3, kMemoryNumbers = 2 + kMemoryCategories;
+constexpr size_t kStepNumbers = 6, kSnapshotNumbers = 3, kWorkerNumbers = 5 + kMemoryCategories;
 
 [[noreturn]] void refuse(std::string what) { fail_run({"a replica's report", std::move(what), "is invalid", ""}); }
 
@@ -56,9 +56,12 @@ Request report_of(const ReplicaSnapshot& snapshot) {
   return request;
 }
 
-Request report_of(int device, const MemoryUse& use) {
-  Request request{.operation = int(ReplicaReportKind::memory), .numbers = {double(device), double(use.peak)}};
-  request.numbers.insert(request.numbers.end(), use.at_peak.begin(), use.at_peak.end());
+Request report_of(const ReportedWorker& worker) {
+  const auto& [device, memory, work] = worker;
+  Request request{.operation = int(ReplicaReportKind::worker),
+                  .numbers = {double(device), double(memory.peak), work.compute_seconds, work.exposed_seconds,
+                              double(work.bytes_sent)}};
+  request.numbers.insert(request.numbers.end(), memory.at_peak.begin(), memory.at_peak.end());
   return request;
 }
 
@@ -142,15 +145,16 @@ ReplicaSnapshot snapshot_from(Request request, const SnapshotShape& shape) {
   return snapshot;
 }
 
-std::vector<ReportedMemory> memory_from(const Request& request, int devices) {
-  check_numbers(request, kMemoryNumbers);
-  std::vector<ReportedMemory> all;
-  for (auto n = request.numbers.begin(); n != request.numbers.end(); n += kMemoryNumbers) {
-    ReportedMemory& one =
-        all.emplace_back(ReportedMemory{.device = int(std::min(count_of(n[0]), int64_t(devices))), .use = {}});
+std::vector<ReportedWorker> workers_from(const Request& request, int devices) {
+  check_numbers(request, kWorkerNumbers);
+  std::vector<ReportedWorker> all;
+  for (auto n = request.numbers.begin(); n != request.numbers.end(); n += kWorkerNumbers) {
+    ReportedWorker& one = all.emplace_back();
+    one.device = int(std::min(count_of(n[0]), int64_t(devices)));
     if (one.device >= devices) refuse(fmt::format("device {:.0f}", n[0]));
-    one.use.peak = count_of(n[1]);
-    for (size_t c = 0; c < kMemoryCategories; ++c) one.use.at_peak[c] = count_of(n[2 + std::ptrdiff_t(c)]);
+    one.memory.peak = count_of(n[1]);
+    one.work = {.compute_seconds = seconds_of(n[2]), .exposed_seconds = seconds_of(n[3]), .bytes_sent = count_of(n[4])};
+    for (size_t c = 0; c < kMemoryCategories; ++c) one.memory.at_peak[c] = count_of(n[5 + std::ptrdiff_t(c)]);
   }
   return all;
 }

@@ -8,16 +8,24 @@
 #include "runtime/agreement.h"
 #include "runtime/migrate/migrate.h"
 #include "train/agreement/replica_evaluator.h"
+#include "train/step_records.h"
 #include "trireme/hub.h"
 
 namespace trireme {
 
-enum class ReplicaReportKind { began, steps, snapshot, memory, state, end };
+enum class ReplicaReportKind { began, steps, snapshot, worker, state, end };
+
+/// What a replica reports of one of its workers when it ends.
+struct ReportedWorker {
+  int device = 0;
+  MemoryUse memory;  ///< the peak only
+  InnerWork work;
+};
 
 Request report_of_beginning(double seconds);
 Request report_of(const TrainedStep& step);
 Request report_of(const ReplicaSnapshot& snapshot);
-Request report_of(int device, const MemoryUse& use);
+Request report_of(const ReportedWorker& worker);
 /// Requests the end of the run: the replica's process has received a signal to end.
 Request report_of_end();
 /// A replica's part of a checkpoint, for any replica but the first: TrainingState::agreement and its texts.
@@ -35,10 +43,6 @@ double beginning_from(const Request& request);
 std::vector<TrainedStep> steps_from(const Request& request);
 TrainingState state_from(Request request);
 ReplicaSnapshot snapshot_from(Request request, const SnapshotShape& shape);
-struct ReportedMemory {
-  int device = 0;
-  MemoryUse use;
-};
-std::vector<ReportedMemory> memory_from(const Request& request, int devices);
+std::vector<ReportedWorker> workers_from(const Request& request, int devices);
 
 }  // namespace trireme

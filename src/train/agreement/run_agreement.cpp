@@ -119,6 +119,7 @@ RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const 
   }
   memory_.resize(size_t(plan.workers()));
   client_began_.resize(size_t(plan.replicas));
+  if (!synchronous_ && plan.devices > 1) inner_work_.resize(memory_.size());
   if (make_world.make) {
     world_ = make_world.make(*this);
     has_ranks_ = !world_->serves();
@@ -359,7 +360,16 @@ void RunAgreement::end(ReplicaGroup& group) {
     hand_over(hub, {samples, hub.now() - group.began, group.agreement->values()});
   }
   if (!hub.reports()) return;
-  for (int d = group.first_rank; d < group.first_rank + plan_.devices; ++d) hub.report(report_of(d, memory_use(d)));
+  for (int d = group.first_rank; d < group.first_rank + plan_.devices; ++d)
+    hub.report(report_of(ReportedWorker{d, memory_use(d), inner_work_.empty() ? InnerWork{} : inner_work_[size_t(d)]}));
+}
+
+void RunAgreement::note_inner(int worker, const StepOutcome& outcome, double load_seconds) {
+  if (inner_work_.empty()) return;
+  InnerWork& work = inner_work_[size_t(worker)];
+  work.compute_seconds += std::max(0.0, outcome.compute_seconds - load_seconds);
+  work.exposed_seconds += std::max(0.0, outcome.exposed_seconds);
+  work.bytes_sent += outcome.bytes_sent;
 }
 
 void RunAgreement::work(const std::function<void(Hub&)>& body) {

@@ -18,6 +18,7 @@
 #include "program/program.h"
 #include "runtime/agreement.h"
 #include "runtime/migrate/migrate.h"
+#include "runtime/step.h"
 #include "train/agreement/agreement_checkpoints.h"
 #include "train/agreement/replica_evaluator.h"
 #include "train/agreement/replica_stops.h"
@@ -96,6 +97,8 @@ class RunAgreement {
   /// Leader. Call after_step after each step that was made, and end after the last one.
   void after_step(ReplicaGroup& group, int64_t step);
   void end(ReplicaGroup& group);
+  /// Each worker for itself, after each step that was made. `load_seconds`: part of the outcome's compute_seconds.
+  void note_inner(int worker, const StepOutcome& outcome, double load_seconds);
 
   // -- checkpoints
 
@@ -150,6 +153,8 @@ class RunAgreement {
 
   const std::vector<HubCounts>& counts() const { return counts_; }  ///< by replica; synchronous: by worker
   const std::vector<MemoryUse>& memory() const { return memory_; }  ///< by worker, in training
+  /// By worker; of replicas that ended. Empty: each replica has one worker.
+  const std::vector<InnerWork>& inner_work() const { return inner_work_; }
   /// Evaluations that were due and were not made.
   int64_t evaluations_left_out() const { return evaluator_.left_out(); }
   const TensorMap& weights() const {
@@ -221,6 +226,7 @@ class RunAgreement {
 
   std::vector<HubCounts> counts_;
   std::vector<MemoryUse> memory_;
+  std::vector<InnerWork> inner_work_;  ///< each entry is written by its worker, or from its report
   ReplicaEvaluator evaluator_;
 };
 

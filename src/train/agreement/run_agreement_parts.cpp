@@ -116,9 +116,11 @@ void RunAgreement::take(int replica, Request report) {
       }
       return add_snapshot(std::move(snapshot));
     }
-    case ReplicaReportKind::memory:
-      for (const ReportedMemory& memory : memory_from(report, int(memory_.size())))
-        memory_[size_t(memory.device)] = memory.use;
+    case ReplicaReportKind::worker:
+      for (const ReportedWorker& worker : workers_from(report, int(memory_.size()))) {
+        memory_[size_t(worker.device)] = worker.memory;
+        if (!inner_work_.empty()) inner_work_[size_t(worker.device)] = worker.work;
+      }
       return;
     case ReplicaReportKind::state: return add_part(state_from(std::move(report)));
     case ReplicaReportKind::end:
