@@ -378,6 +378,7 @@ class Commands(unittest.TestCase):
             verb = command.verb()
             plans = command.value("--strategies") if verb in ("compare", "simulate") else command.value("--plan")
             for plan in plans:
+                plan = re.sub(",local_parameters=[^,]*", "", plan)  # names parameters of another model than the one here
                 files = [part for part in plan.split(",") if part.endswith(".json")]
                 if any(not (ROOT / file).exists() for file in files):
                     plan = ",".join(part for part in plan.split(",") if part not in files)  # an earlier command writes it

@@ -312,6 +312,7 @@ TEST_F(ProcessResume, ASignalToAnyRankEndsReplicasThatAgreeWithACheckpoint) {
   experiment.schedule.kind = LearningRateSchedule::Kind::constant;
   experiment.optimizer = {};
   experiment.optimizer.learning_rate = 0.01;
+  experiment.private_replicas = false;
   experiment.clip_norm = 0;
   train_set->pause = std::chrono::milliseconds(2);
   const auto slow_set = std::make_shared<MemoryDataset>(210, 1);
