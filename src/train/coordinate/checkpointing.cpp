@@ -70,9 +70,10 @@ bool Checkpointing::knows_all(const GatheredState& gathered) const {
 CheckpointIndex Checkpointing::index_of(const GatheredState& gathered) const {
   const Facts& facts = facts_.at(gathered.step);
   const int64_t samples = gathered.samples > 0 ? gathered.samples : facts.point.samples;
+  const int64_t of_epoch = run_.agreement() ? run_.data.train->size() : run_.sampler().samples_per_epoch();
   CheckpointIndex index{.step = gathered.step,
                         .samples = samples,
-                        .epoch = double(samples) / double(run_.sampler().samples_per_epoch()),
+                        .epoch = double(samples) / double(of_epoch),  // as that of an evaluation
                         .seconds = facts.point.seconds,
                         .loss = facts.point.loss,
                         .seed = run_.experiment.seed,

@@ -280,7 +280,7 @@ void add_replica_results(const RunAgreement& agreement, const Experiment& experi
         fmt::format("{} left out, because time_limit was reached or the run was stopped after training",
                     left_out == 1 ? "1 evaluation was" : fmt::format("{} evaluations were", left_out)));
   if (result.samples_per_second)
-    result.epoch_seconds = double(agreement.batches().samples_per_epoch()) / *result.samples_per_second;
+    result.epoch_seconds = double(agreement.data().train->size()) / *result.samples_per_second;
   if (!result.replicas) return;
   if (const auto* federated = dynamic_cast<const FederatedPolicy*>(&agreement.update())) add_rounds(*federated, result);
   add_refusals(*result.replicas, result);
