@@ -19,17 +19,18 @@ constexpr double kCleanSecondsToResume = 10;  // the same if a checkpoint of the
 constexpr double kWorkerPatienceSeconds = 1;  // after that, for workers to finish their current layer
 constexpr double kNoHurry = std::numeric_limits<double>::infinity();
 
-/// `begun_at`: the point that earlier runs had reached.
+/// `begun_at`: the point that earlier runs had reached. `previous`: the point before this one.
 StepReport step_report(const CurvePoint& point, const Summary& summary, const Run& run, const CurvePoint& begun_at,
-                       double started) {
+                       const CurvePoint& previous, double started) {
   StepReport report;
   report.point = point;
   report.total_steps = run.steps;
   if (const RunAgreement* agreement = run.agreement()) {
-    report.step_seconds = point.seconds / double(point.step);
+    report.step_seconds = (point.seconds - previous.seconds) / double(point.step - previous.step);
     report.samples_per_second = point.seconds > 0 ? double(point.samples) / point.seconds : 0;
     const bool is_known = !agreement->is_modelled() && run.steps > 0;
-    report.seconds_left = is_known ? report.step_seconds * double(std::max<int64_t>(0, run.steps - point.step)) : 0;
+    const double mean = point.seconds / double(point.step);
+    report.seconds_left = is_known ? mean * double(std::max<int64_t>(0, run.steps - point.step)) : 0;
     return report;
   }
   report.step_seconds = summary.last_step_seconds();
@@ -100,6 +101,7 @@ Coordinator::Coordinator(const Parts& parts, const CurvePoint& begun_at, bool wa
       run_(parts.run),
       agreement_(parts.run.agreement()),
       begun_at_(begun_at),
+      previous_(begun_at),
       started_(steady_seconds()),
       clean_seconds_(parts.checkpoints.writes() ? kCleanSecondsToResume : kCleanSeconds),
       limited_from_(waits_for_clients ? 0 : started_) {}
@@ -141,8 +143,11 @@ void Coordinator::take_step(const StepRecord& entry) {
   Summary& summary = parts_.summary;
   const std::optional<CurvePoint> point =
       summary.add_step(entry, agreement_ ? entry.samples : run_.samples_in(entry.step - 1), rate_of(entry, run_));
-  if (point) parts_.observer.on_step(step_report(*point, summary, run_, begun_at_, started_));
-  if (point) parts_.checkpoints.after_step(*point);
+  if (point) {
+    parts_.observer.on_step(step_report(*point, summary, run_, begun_at_, previous_, started_));
+    parts_.checkpoints.after_step(*point);
+    previous_ = *point;
+  }
   parts_.adaptation.after_step(entry, summary.last_step_seconds());
   if (ending_.diverged_step != 0) return;
   ending_.diverged = agreement_ ? not_finite_of_replica(entry, *agreement_) : not_finite_in(entry, point->loss);

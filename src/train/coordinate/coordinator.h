@@ -63,6 +63,7 @@ class Coordinator {
   Run& run_;
   RunAgreement* const agreement_;
   const CurvePoint begun_at_;
+  CurvePoint previous_;  ///< newest point of the curve
   const double started_;
   const double clean_seconds_;  ///< after an interrupt
   double limited_from_;         ///< start of the time limit; 0: counted from the first step on
