@@ -79,7 +79,8 @@ TEST_F(ReplicaRows, PredictedRoundsAreThoseThatTheLengthOfTheRunGives) {
   const RunResult predicted = predict(experiment, model, plan, source, {.epoch_samples = data.train->size()});
   EXPECT_EQ(predicted.replicas->bytes, measured.replicas->bytes);
   const double seconds = measured.evaluations.back().seconds;
-  // The prediction also has the clients' last fetch, which comes after the last round. A single round would be 50 % off.
+  // The prediction also has the clients' last fetch, which comes after the last round. A single round would be 50 %
+  // off.
   EXPECT_NEAR(predicted.step_seconds->median * double(kSteps), seconds, 0.08 * seconds);
 }
 
