@@ -95,7 +95,8 @@ std::string EarlyStopping::reason() const {
                     evaluations = counted(state_.without_improvement, "evaluation");
   if (!state_.best) return fmt::format("no finite test {} in {}", title, evaluations);
   const std::string best = is_loss ? fmt::format("{:.4g}", *state_.best) : metric_text({state_.measure, *state_.best});
-  return fmt::format("no better test {} in {}; the best, {}, was after step {}", title, evaluations, best,
+  const std::string least = spec_.min_delta > 0 ? fmt::format(" (by more than {})", spec_.min_delta) : "";
+  return fmt::format("no better test {} in {}{}; the best, {}, was after step {}", title, evaluations, least, best,
                      state_.best_step);
 }
 

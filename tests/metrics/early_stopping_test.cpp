@@ -37,7 +37,7 @@ TEST(EarlyStopping, AnImprovementIsLargerThanMinDelta) {
   EXPECT_EQ(rule.state().best, 1.5);
   rule.add(evaluation(4, 9, 1));
   rule.add(evaluation(5, 1.3, 1));
-  EXPECT_EQ(rule.reason(), "no better test loss in 2 evaluations; the best, 1.5, was after step 3");
+  EXPECT_EQ(rule.reason(), "no better test loss in 2 evaluations (by more than 0.25); the best, 1.5, was after step 3");
 }
 
 TEST(EarlyStopping, EndsAtTheTargetOfAMetricThatFalls) {
