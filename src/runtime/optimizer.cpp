@@ -176,6 +176,7 @@ bool skips_zero_gradients(const OptimizerConfig& config) {
 std::vector<at::Tensor> make_optimizer_state(const OptimizerConfig& config, int64_t elements,
                                              const at::TensorOptions& options) {
   std::vector<at::Tensor> state;
+  state.reserve(size_t(optimizer_state_count(config)));
   for (int i = 0; i < optimizer_state_count(config); ++i)
     state.push_back(at::full({elements}, first_value(config, i), options));
   return state;

@@ -29,6 +29,9 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 class EndingEarly : public TinyTraining {
+ public:
+  ~EndingEarly() override { fs::remove_all(root_); }
+
  protected:
   EndingEarly() {
     experiment.precision = Precision::fp64;
@@ -38,7 +41,6 @@ class EndingEarly : public TinyTraining {
     experiment.optimizer.momentum = 0.9;
     experiment.early_stopping.where = "tiny.toml: early_stopping";
   }
-  ~EndingEarly() override { fs::remove_all(root_); }
 
   /// Nothing is learned: the first evaluation remains the best.
   void learn_nothing(int64_t patience) {

@@ -77,8 +77,8 @@ class ProcessResume : public TinyTraining {
 
   void use_text() {
     std::mt19937 random(11);
-    std::vector<int32_t> tokens;
-    for (int i = 0; i < (8 * 11 + 1) * 5 + 1; ++i) tokens.push_back(int32_t(random() % 7));
+    std::vector<int32_t> tokens((8 * 11 + 1) * 5 + 1);
+    for (int32_t& token : tokens) token = int32_t(random() % 7);
     data.train = data.test = std::make_shared<TextStream>(tokens, 7, 5);
     experiment.batch = 8;
     experiment.model_name = "lstm-lm";

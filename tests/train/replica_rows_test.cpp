@@ -23,9 +23,11 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 
 class ReplicaRows : public Replicas {
+ public:
+  ~ReplicaRows() override { fs::remove_all(root_); }
+
  protected:
   ReplicaRows() { fs::create_directories(root_); }
-  ~ReplicaRows() override { fs::remove_all(root_); }
 
   RunResult run_with(const std::string& strategy, int workers, CheckpointUse use, TrainObserver& observer) {
     const Model model = build_model(experiment, data);

@@ -101,8 +101,8 @@ class Resuming : public TinyTraining {
   }
   void use_text() {
     std::mt19937 random(11);
-    std::vector<int32_t> tokens;
-    for (int i = 0; i < (8 * 11 + 1) * 5 + 1; ++i) tokens.push_back(int32_t(random() % 7));
+    std::vector<int32_t> tokens((8 * 11 + 1) * 5 + 1);
+    for (int32_t& token : tokens) token = int32_t(random() % 7);
     // an epoch is eleven steps of eight rows and one of a single row; the checkpoint after step 12 has its state
     data.train = data.test = std::make_shared<TextStream>(tokens, 7, 5);
     experiment.batch = 8;
