@@ -94,7 +94,7 @@ TEST_F(EndingEarly, PatienceEndsEveryPlanAfterTheSameEvaluation) {
     EXPECT_EQ(row.status, RunStatus::ok) << row.reason;
     EXPECT_EQ(row.curve.size(), 12u);  // evaluations after 4, 8 and 12
     EXPECT_EQ(row.evaluations.size(), 3u);
-    EXPECT_THAT(row.ended_early, StartsWith("no better test loss in 2 evaluations; the best, "));
+    EXPECT_THAT(row.ended_early, StartsWith("no better test loss in 2 evaluations (by more than 1e-09); the best, "));
     EXPECT_THAT(row.ended_early, HasSubstr("was after step 4"));
     EXPECT_THAT(row.warnings, Contains(HasSubstr("ended early, after step 12 of 60: no better test loss")));
   }

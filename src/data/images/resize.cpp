@@ -35,7 +35,8 @@ AxisWeights axis_weights(const AxisPart& from, int64_t to, int64_t begin, int64_
   for (int64_t i = 0; i < n; ++i) {
     const double centre = from.first + (double(begin + i) + 0.5) * scale;
     const int64_t first = std::max<int64_t>(0, static_cast<int64_t>(centre - radius + 0.5));
-    const int64_t count = std::min<int64_t>(from.pixels, static_cast<int64_t>(centre + radius + 0.5)) - first;
+    const double end = centre + radius + 0.5;  // cut off, as Pillow does
+    const int64_t count = std::min<int64_t>(from.pixels, static_cast<int64_t>(end)) - first;
     double sum = 0;
     for (int64_t k = 0; k < count; ++k)
       sum += shares[size_t(k)] = std::max(0.0, 1.0 - std::abs((double(first + k) - centre + 0.5) / radius));
