@@ -32,7 +32,7 @@ class MergingServer final : public CentralServer {
     mix_statistics(shard.statistics, request.statistics, share);
     ++shard.version;
     merged += samples;
-    if (is_encoded()) set_known(index, replica, copies_of_weights(shard));
+    if (knows_replicas()) set_known(index, replica, copies_of_weights(shard));
     return Reply{.tensors = copies_of_values(shard), .numbers = {merged}};
   }
 

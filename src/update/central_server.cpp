@@ -121,7 +121,7 @@ std::vector<at::Tensor> CentralServer::decoded(int index, int replica, std::vect
 }
 
 void CentralServer::set_known(int index, int replica, std::vector<at::Tensor> weights) {
-  if (codec_ && takes_weights()) known_[size_t(index)].replicas.insert_or_assign(replica, std::move(weights));
+  known_[size_t(index)].replicas.insert_or_assign(replica, std::move(weights));
 }
 
 std::optional<Reply> CentralServer::serve(int index, int replica, const Request& request, double now) {
@@ -157,7 +157,7 @@ std::optional<Reply> CentralServer::serve(int index, int replica, const Request&
     // waiting requests are retried after it
   } else if (request.operation == kRead || request.operation == kReadAll) {
     reply->tensors = request.operation == kReadAll ? copies_of_values(shard) : copies_of_weights(shard);
-    if (request.operation == kRead) set_known(index, replica, copies_of_weights(shard));
+    if (request.operation == kRead && knows_replicas()) set_known(index, replica, copies_of_weights(shard));
   } else {
     CentralRequest central{.operation = request.operation,
                            .parts = tensors.first(parts),
@@ -185,7 +185,7 @@ void CentralServer::begin_shard(int index, std::span<const at::Tensor> weights,
   CentralShard& shard = shards_[size_t(index)];
   for (const at::Tensor& part : weights) shard.weights.push_back(part.clone());
   shard.statistics = copies_of(statistics_of(statistics));
-  if (codec_ && takes_weights()) known_[size_t(index)].at_start = copies_of_weights(shard);
+  if (knows_replicas()) known_[size_t(index)].at_start = copies_of_weights(shard);
   if (const std::shared_ptr<const PolicyState> saved = std::exchange(saved_[size_t(index)], nullptr)) {
     const int64_t all = saved->weights.at(kWeights).numel();
     int64_t first = 0;
@@ -208,7 +208,7 @@ void CentralServer::fields_of_shard(StateFields& fields, int index) {
 }
 
 void CentralServer::known_fields(StateFields& fields, int index) {
-  if (!codec_ || !takes_weights()) return;
+  if (!knows_replicas()) return;
   Known& known = known_[size_t(index)];
   const std::vector<at::Tensor>& like = shards_[size_t(index)].weights;
   fields.weights_if_any("known at the start", known.at_start, like);

@@ -81,9 +81,10 @@ class CentralServer : public ShardServer {
   /// For policies whose replicas send weights (SentWeights): encoded requests bring the change of the weights since the
   /// last exchange, so a shard keeps, for each replica, the weights that it knows the replica had then.
   virtual bool takes_weights() const { return false; }
-  /// Sets them, after an exchange. Nothing happens without a codec. `weights` become the server's own.
+  /// Sets them, after an exchange, if knows_replicas(). `weights` become the server's own.
   void set_known(int index, int replica, std::vector<at::Tensor> weights);
-  bool is_encoded() const { return codec_.has_value(); }
+  /// True if it keeps them.
+  bool knows_replicas() const { return codec_ && takes_weights(); }
   /// Returns a - b, by part.
   static std::vector<at::Tensor> differences(std::span<const at::Tensor> a, std::span<const at::Tensor> b);
 

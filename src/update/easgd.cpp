@@ -33,7 +33,7 @@ class ElasticServer final : public CentralServer {
     }
     mix_statistics(shard.statistics, request.statistics, alpha_);
     ++shard.version;
-    if (is_encoded()) set_known(index, replica, differences(request.parts, reply.tensors));
+    if (knows_replicas()) set_known(index, replica, differences(request.parts, reply.tensors));
     return reply;
   }
 

@@ -37,7 +37,7 @@ class RoundServer final : public CentralServer {
     if (request.operation == kWait) {
       if (holds()) return Reply{.numbers = {0}};
       if (round_ <= request.whole_number(0)) return std::nullopt;
-      if (is_encoded()) set_known(index, replica, copies_of_weights(shard));
+      if (knows_replicas()) set_known(index, replica, copies_of_weights(shard));
       return Reply{.tensors = copies_of_values(shard), .numbers = {1}};
     }
     const Reply reply{.numbers = {double(round_)}};

@@ -36,7 +36,7 @@ class ScaledElasticServer final : public CentralServer {
     }
     mix_statistics(shard.statistics, request.statistics, a);
     ++shard.version;
-    if (is_encoded()) set_known(index, replica, differences(request.parts, reply.tensors));
+    if (knows_replicas()) set_known(index, replica, differences(request.parts, reply.tensors));
     return reply;
   }
 

@@ -135,7 +135,8 @@ function drawLosses() {
   drawLoss("loss-steps", "steps", 0);
   drawLoss("loss-seconds", timeTitle(result.rows, "s"), 1);
   drawOfSteps("rate", "Learning rate", 3, { beginAtZero: true });
-  drawOfSteps("norm", "Norm of the gradient", 4, document.getElementById("logarithmic").checked ? { type: "logarithmic", beginAtZero: false } : {});
+  const isLogarithmic = document.getElementById("logarithmic").checked;
+  drawOfSteps("norm", "Norm of the gradient", 4, isLogarithmic ? { type: "logarithmic", beginAtZero: false } : {});
 }
 
 /// Draws the charts of the loss again; the others, with the views of timelines, stay as they are.
