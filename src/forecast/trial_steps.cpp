@@ -19,6 +19,8 @@ namespace {
 
 // Trials take turns, because cores may be unequal and other programs come and go.
 constexpr int kRounds = 3;
+constexpr int kMoreRounds = 3;                                            // for trials that scatter
+constexpr double kScatter = 1.2;                                          // longest over shortest
 constexpr double kLongestOfThree = 0.5, kLongestOfTwo = 1, kLongest = 4;  // predicted seconds of a step
 constexpr int kFits = 8;
 constexpr double kFitted = 1e-3;                          // of the measured seconds
@@ -28,6 +30,22 @@ std::string name_of(const Plan& plan) {
   return plan.devices == 1 ? "one device" : fmt::format("{} on {} devices", plan.name, plan.devices);
 }
 
+/// The shortest first, at the speed of the cores as in median_seconds().
+std::vector<double> sorted_seconds(const std::vector<TrialStep>& measured, double core_seconds) {
+  std::vector<double> all;
+  all.reserve(measured.size());
+  for (const TrialStep& step : measured)
+    all.push_back(core_seconds > 0 && step.core_seconds ? at_core_speed(step.seconds, *step.core_seconds, core_seconds)
+                                                        : step.seconds);
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+/// "0.82 s to 1.31 s (one device)".
+std::string range_of(const std::vector<double>& sorted, const Plan& plan) {
+  return fmt::format("{} to {} ({})", format_seconds(sorted.front()), format_seconds(sorted.back()), name_of(plan));
+}
+
 }  // namespace
 
 int trial_rounds(double predicted) {
@@ -35,12 +53,7 @@ int trial_rounds(double predicted) {
 }
 
 double median_seconds(const std::vector<TrialStep>& measured, double core_seconds) {
-  std::vector<double> all;
-  all.reserve(measured.size());
-  for (const TrialStep& step : measured)
-    all.push_back(core_seconds > 0 && step.core_seconds ? at_core_speed(step.seconds, *step.core_seconds, core_seconds)
-                                                        : step.seconds);
-  return median(all);
+  return median(sorted_seconds(measured, core_seconds));
 }
 
 RunSpec without_emulation(const RunSpec& experiment) {
@@ -96,8 +109,13 @@ void TrialSteps::refuse_long(Trial& trial) {
     trial.why_not = fmt::format("takes {} per step", format_seconds(trial.before));
 }
 
+bool TrialSteps::scatters(const Trial& trial) const {
+  const std::vector<double> all = sorted_seconds(trial.measured, core_seconds_);
+  return !all.empty() && all.back() > kScatter * all.front();
+}
+
 void TrialSteps::measure_once(Trial& trial, const MeasureStep& measure_step) {
-  if (!trial.why_not.empty() || int(trial.measured.size()) == trial_rounds(trial.before)) return;
+  if (!trial.why_not.empty()) return;
   TrialStep step = measure_step(trial.plan);
   if (step.ran()) trial.measured.push_back(std::move(step));
   else trial.why_not = fmt::format("could not run ({})", step.why_not);
@@ -125,13 +143,18 @@ void TrialSteps::fit(Trial& trial, StepFactors& factors) {
 TrialSteps::Found TrialSteps::measure(const MeasureStep& measure_step) {
   for (Trial& trial : trials_) refuse_long(trial);
   for (int round = 0; round < kRounds; ++round)
-    for (Trial& trial : trials_) measure_once(trial, measure_step);
+    for (Trial& trial : trials_)
+      if (round < trial_rounds(trial.before)) measure_once(trial, measure_step);
+  for (int round = 0; round < kMoreRounds; ++round)
+    for (Trial& trial : trials_)
+      if (scatters(trial)) measure_once(trial, measure_step);
   StepFactors factors;
-  std::vector<std::string> tried, untried;
+  std::vector<std::string> tried, untried, scattered;
   for (Trial& trial : trials_) {
     if (trial.why_not.empty()) {
       fit(trial, factors);
       tried.push_back(fmt::format("{:.2f} ({})", seconds(trial) / trial.before, name_of(trial.plan)));
+      if (scatters(trial)) scattered.push_back(range_of(sorted_seconds(trial.measured, core_seconds_), trial.plan));
     } else {
       untried.push_back(fmt::format("{} {}", name_of(trial.plan), trial.why_not));
     }
@@ -140,6 +163,11 @@ TrialSteps::Found TrialSteps::measure(const MeasureStep& measure_step) {
   if (!tried.empty())
     parts.push_back(
         fmt::format("trial steps took {} times as long as their layers; predictions count it", join(tried)));
+  if (!scattered.empty())
+    parts.push_back(
+        fmt::format("trial steps took {}, so other programs used this machine meanwhile: predictions may be "
+                    "wrong by as much",
+                    join(scattered)));
   if (!untried.empty()) parts.push_back(fmt::format("not tried: {}", join(untried)));
   return {tried.empty() ? std::nullopt : std::optional(factors), join(parts, "; ")};
 }

@@ -57,8 +57,9 @@ class TrialSteps {
 
   /// Asks for all costs that measure() needs.
   void predict();
-  /// Short steps are tried two or three times, in turn. Steps that are predicted to take more than a few seconds are
-  /// not tried, nor plans that do not fit into memory. The factors of the layers change meanwhile.
+  /// Short steps are tried two or three times, in turn, and three times more if their seconds scatter. Steps that are
+  /// predicted to take more than a few seconds are not tried, nor plans that do not fit into memory. The factors of the
+  /// layers change meanwhile.
   Found measure(const MeasureStep& measure_step);
 
  private:
@@ -77,6 +78,8 @@ class TrialSteps {
   void refuse_long(Trial& trial);
   static void measure_once(Trial& trial, const MeasureStep& measure_step);
   double seconds(const Trial& trial) const { return median_seconds(trial.measured, core_seconds_); }
+  /// True if the trial's seconds differ by more than cores of one speed explain.
+  bool scatters(const Trial& trial) const;
   /// Fits the trial's factor, after those of the trials before it.
   void fit(Trial& trial, StepFactors& factors);
 

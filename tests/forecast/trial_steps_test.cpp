@@ -1,6 +1,7 @@
 // Predictions count what trial steps take beyond the model's layers.
 #include "forecast/trial_steps.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include "../train/memory_data.h"
 #include "base/devices/at_core_speed.h"
 #include "base/machine.h"
+#include "base/units.h"
 #include "forecast/predict.h"
 #include "forecast/predictions.h"
 
@@ -95,6 +97,22 @@ TEST_F(TrialStepsTest, TrialsCountAtTheSpeedOfTheCoresInTheProfile) {
     return TrialStep{at_core_speed(measured, 1, slowness), slowness * core};
   });
   EXPECT_NEAR(seconds(predictions, "single", 1), measured, 0.02 * measured);
+}
+
+/// Other programs made some of the trials longer: there are more trials, their median counts, and the line says so.
+TEST_F(TrialStepsTest, TrialsThatScatterAreRepeatedAndNamed) {
+  Predictions predictions(experiment, *model, data, known);
+  predictions.settle([&] { seconds(predictions, "single", 1); });
+  const double measured = 1.5 * seconds(predictions, "single", 1);
+  const std::vector<double> times{2 * measured, 3 * measured, measured, measured, measured, measured};
+  size_t trial = 0;
+  const std::string line = predictions.try_steps({1}, [&](const Plan&) { return TrialStep{times.at(trial++)}; });
+  EXPECT_EQ(trial, times.size());
+  EXPECT_NEAR(seconds(predictions, "single", 1), measured, 0.02 * measured);
+  EXPECT_NE(line.find(fmt::format("trial steps took {} to {} (one device), so other programs used this machine",
+                                  format_seconds(measured), format_seconds(3 * measured))),
+            std::string::npos)
+      << line;
 }
 
 /// Where samples load slowly most of a step is no computation; factors on the rest are found all the same.
