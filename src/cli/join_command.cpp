@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "base/devices/gpu.h"
 #include "base/memory.h"
 #include "base/seconds.h"
 #include "base/text.h"
@@ -38,7 +39,7 @@ struct Task {
 
   static Task read(const ExperimentOptions& options, bool own_data) {
     RunSpec experiment{options.read()};
-    if (experiment.device != c10::DeviceType::CPU) fail_on_gpus(experiment, "a client of a server");
+    check_device(experiment);
     experiment.own_data = own_data;
     TaskData data = open_data(experiment.data);
     Model model = with_initial_weights(experiment, build_model(experiment, data));
@@ -99,10 +100,13 @@ class Joining {
       task_ = std::make_unique<Task>(Task::read(experiment, options_.own_data));
     }
     wanted_ = client->number();
-    spdlog::info("client {} of {}: {}", wanted_, client->replicas(), welcome.strategy);
+    const std::string on_gpus = device_in_words(task_->experiment);
+    spdlog::info("client {} of {}: {}{}{}", wanted_, client->replicas(), welcome.strategy, on_gpus.empty() ? "" : "; ",
+                 on_gpus);
     const int workers = client->replicas() * devices_of_replica(welcome.strategy, task_->experiment);
     const Plan plan = plan_with_agreement(welcome.strategy, task_->experiment, task_->model, workers);
-    Run run(whole_experiment(task_->experiment, plan), task_->model, task_->data, plan,
+    if (task_->experiment.device != c10::DeviceType::CPU) install_gpu_memory_accounting();
+    Run run(on_its_devices(whole_experiment(task_->experiment, plan), plan), task_->model, task_->data, plan,
             {.make_world = {[&](RunAgreement&) -> std::unique_ptr<HubWorld> { return std::move(client); },
                             ReplicaHosting::clients}});
     try {

@@ -122,7 +122,7 @@ std::string encode(const Message& message) {
     append(bytes, tensor.sizes().data(), size_t(tensor.dim()) * sizeof(int64_t));
   }
   for (const at::Tensor& tensor : message.tensors) {
-    const at::Tensor dense = tensor.contiguous();
+    const at::Tensor dense = tensor.to(at::kCPU).contiguous();
     append(bytes, dense.data_ptr(), dense.nbytes());
   }
   return bytes;

@@ -50,11 +50,11 @@ struct Message {
 /// Maximum bytes of a message without its tensors.
 inline constexpr int64_t kLargestHead = 1 << 20;
 
-/// Tensors must be dense and of dtype Float, Double, BFloat16, Long, Int or Byte.
+/// Tensors must be dense and of dtype Float, Double, BFloat16, Long, Int or Byte, on any device.
 std::string encode(const Message& message);
 
-/// Errors (run): bytes that `encode` of this version has not made; one line says what is wrong. Uses no more memory
-/// than a small multiple of the bytes.
+/// Tensors are on the host. Errors (run): bytes that `encode` of this version has not made; one line says what is
+/// wrong. Uses no more memory than a small multiple of the bytes.
 Message decode(std::string_view bytes);
 
 }  // namespace trireme

@@ -124,8 +124,13 @@ class RemoteHub final : public Hub {
 
   class Overlapped final : public Pending {
    public:
-    Overlapped(RemoteHub& hub, uint64_t ticket, bool divides)
-        : hub_(hub), ticket_(ticket), divides_(divides), metered_(hub.metered()), set_out_(steady_seconds()) {}
+    Overlapped(RemoteHub& hub, uint64_t ticket, bool divides, c10::Device device)
+        : hub_(hub),
+          ticket_(ticket),
+          divides_(divides),
+          device_(device),
+          metered_(hub.metered()),
+          set_out_(steady_seconds()) {}
     std::vector<at::Tensor> wait() override {
       const double began = steady_seconds();
       Message answer = hub_.client_.wait_for_answer(ticket_);
@@ -138,20 +143,24 @@ class RemoteHub final : public Hub {
         hub_.counts_.idle_seconds += idle;
         hub_.counts_.exchange_seconds += blocked - idle;
       }
+      for (at::Tensor& tensor : answer.tensors) tensor = tensor.to(device_);
       return std::move(answer.tensors);
     }
 
    private:
     RemoteHub& hub_;
     const uint64_t ticket_;
-    const bool divides_, metered_;
+    const bool divides_;
+    const c10::Device device_;  ///< of the replica's tensors; messages are on the host
+    const bool metered_;
     const double set_out_;  ///< on the steady clock
   };
 
   std::unique_ptr<Pending> begin(Verb verb, std::vector<at::Tensor> tensors) {
     if (metered()) ++counts_.collectives;
+    const c10::Device device = tensors.empty() ? c10::Device(c10::kCPU) : tensors.front().device();
     const uint64_t ticket = set_off({.verb = verb, .tensors = std::move(tensors)});
-    return std::make_unique<Overlapped>(*this, ticket, verb == Verb::sum_meanwhile);
+    return std::make_unique<Overlapped>(*this, ticket, verb == Verb::sum_meanwhile, device);
   }
 
   bool is_alone(std::span<const int> members) const { return members.size() == 1 || replicas() == 1; }
