@@ -42,7 +42,6 @@ class ReplicaEvaluator {
   struct Task {
     const Experiment& experiment;
     const Model& model;
-    const TaskData& data;
     const Plan& plan;
     const Program& training;
     const Program& evaluation;

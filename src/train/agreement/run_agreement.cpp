@@ -95,7 +95,7 @@ RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const 
              trireme::samples_of(begun_)),
       begun_seconds_(beginning.seconds),
       all_here_(!make_world.make),
-      evaluator_({experiment, model, data, plan, training, evaluation, batches_}, records) {
+      evaluator_({experiment, model, plan, training, evaluation, batches_}, records) {
   check_emulation(experiment, plan.workers());
   if (update_->shares_memory()) check_memory_is_shared(experiment, plan.name);
   check_inner_plan(plan, *update_);
