@@ -20,6 +20,7 @@
 #include "experiment/make_plan.h"
 #include "experiment/replica_spec.h"
 #include "forecast/agreement_plan.h"
+#include "metrics/result.h"
 #include "report/progress.h"
 #include "train/follower_rank.h"
 #include "train/measure_step.h"

@@ -51,7 +51,7 @@ namespace {
 void describe(const ChildEnd& end, double time_limit, RunResult& row) {
   if (interrupted_by_user()) {
     row.status = RunStatus::interrupted;
-    row.reason = "stopped by the user";
+    row.reason = kStoppedByUser;
   } else if (end.killed_for_time) {
     row.status = RunStatus::timed_out;
     row.reason = fmt::format("killed: did not end within time_limit = {} and {} s more", format_seconds(time_limit),

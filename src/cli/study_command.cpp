@@ -308,7 +308,7 @@ class StudyTrainer {
         if (!row) value = choose(run, job);
         shown.rows.chosen.push_back(cell_of(value));
         if (!row && value.empty())
-          row = interrupted_by_user() ? row_without_run(run.jobs[job], RunStatus::interrupted, "stopped by the user")
+          row = interrupted_by_user() ? row_without_run(run.jobs[job], RunStatus::interrupted, kStoppedByUser)
                                       : no_trial(run.jobs[job]);
       }
       std::vector<RunResult> by_seed;

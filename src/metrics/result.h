@@ -20,6 +20,8 @@ namespace trireme {
 
 enum class RunStatus { ok, failed, timed_out, does_not_fit, skipped, interrupted };
 const char* name_of(RunStatus status);  ///< "ok", "failed", "timed out", "does not fit", "skipped", "interrupted"
+/// The reason of what the user interrupted: RunResult::reason, TrialStep::why_not (forecast/trial_steps.h).
+inline constexpr const char* kStoppedByUser = "stopped by the user";
 
 /// Times of the steps after warm-up. Everything that ranks rows by speed uses the median, or follows from it.
 struct StepSeconds {

@@ -4,6 +4,7 @@
 
 #include "base/median.h"
 #include "base/seconds.h"
+#include "metrics/result.h"
 #include "train/observer.h"
 #include "train/trainer.h"
 

@@ -13,7 +13,6 @@ namespace trireme {
 class ProcessRank;
 
 inline constexpr double kTrialSeconds = 1;
-inline constexpr const char* kStoppedByUser = "stopped by the user";  ///< TrialStep::why_not
 
 /// Returns the experiment that measure_step() trains: endless, without evaluation, and nothing is kept.
 RunSpec as_trial(const RunSpec& experiment);

@@ -4,6 +4,7 @@
 
 #include "base/seconds.h"
 #include "experiment/make_plan.h"
+#include "metrics/result.h"
 #include "process_ranks.h"
 #include "tiny_training.h"
 #include "train/follower_rank.h"

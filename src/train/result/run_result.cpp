@@ -249,8 +249,8 @@ void describe_ending(const RunEnding& ending, const std::exception_ptr& error, c
   }
   if (ending.interrupted) {
     result.status = RunStatus::interrupted;
-    result.reason = ending.ended_rank > 0 ? fmt::format("rank {} received a signal to end", ending.ended_rank)
-                                          : "stopped by the user";
+    result.reason =
+        ending.ended_rank > 0 ? fmt::format("rank {} received a signal to end", ending.ended_rank) : kStoppedByUser;
   } else if (ending.diverged_step > 0) {
     result.status = RunStatus::failed;
     result.reason = fmt::format("diverged: {}; lower the learning rate or set clip_norm", ending.diverged);
