@@ -8,13 +8,14 @@
 
 #include "comm/formulas.h"
 #include "trireme/error.h"
-#include "update/e3m0.h"
 #include "update/error_feedback.h"
 #include "update/registry.h"
 #include "update/statistics.h"
 
 namespace trireme {
 namespace {
+
+constexpr Codec kFourBits = {.kind = Codec::Kind::e3m0};
 
 /// A range of the weights that is exchanged at once.
 struct Fragment {
@@ -143,7 +144,7 @@ class DilocoReplica final : public ReplicaPolicy {
     std::vector<at::Tensor> progress;
     for (size_t p = 0; p < fragment.own.size(); ++p) progress.push_back(fragment.outer[p] - fragment.own[p]);
     if (options_.four_bits) {
-      for (const at::Tensor& part : progress) fragment.pending.push_back(hub_.begin_gather(encode_e3m0(part)));
+      for (const at::Tensor& part : progress) fragment.pending.push_back(hub_.begin_gather(encode(kFourBits, part)));
     } else if (feedback_.is_wanted()) {
       for (size_t p = 0; p < progress.size(); ++p)
         fragment.pending.push_back(hub_.begin_gather(feedback_.encode(progress[p], fragment.errors[p])));
@@ -157,21 +158,16 @@ class DilocoReplica final : public ReplicaPolicy {
   /// Waits for the mean progress of all replicas.
   void arrive(Fragment& fragment) {
     std::vector<at::Tensor>& means = fragment.arrived;
-    if (feedback_.is_wanted()) {
+    if (options_.four_bits || feedback_.is_wanted()) {
+      const Codec& codec = options_.four_bits ? kFourBits : feedback_.codec();
       for (size_t p = 0; p < fragment.own.size(); ++p) {
         means.push_back(at::zeros_like(fragment.own[p]));
         for (const at::Tensor& encoded : fragment.pending[p]->wait())
-          check_internal(add_decoded(feedback_.codec(), encoded, means[p], 1.0 / hub_.replicas()),
+          check_internal(add_decoded(codec, encoded, means[p], 1.0 / hub_.replicas()),
                          "replicas encode fragments of one size");
       }
-    } else if (!options_.four_bits) {
-      means = fragment.pending.front()->wait();
     } else {
-      for (size_t p = 0; p < fragment.own.size(); ++p) {
-        at::Tensor sum = at::zeros({fragment.own[p].numel()}, at::kFloat);
-        for (const at::Tensor& encoded : fragment.pending[p]->wait()) add_e3m0(encoded, sum);
-        means.push_back(sum.div_(double(hub_.replicas())).to(fragment.own[p].options()));
-      }
+      means = fragment.pending.front()->wait();
     }
     fragment.pending.clear();
   }
