@@ -37,6 +37,9 @@ bool differ_in_batch(const std::vector<const RunResult*>& rows) {
 
 int64_t steps_of(const RunResult& row) { return row.curve.empty() ? 0 : row.curve.back().step; }
 
+/// False for 0 steps, which means that their number is not known.
+bool are_few(int64_t steps) { return steps > 0 && steps < kFewSteps; }
+
 /// "measure again with more steps (--steps 1600) or with rows that take turns (--repeat 4) on an idle machine, ..."
 std::string measure_again(const std::vector<const RunResult*>& rows) {
   int64_t steps = kFewSteps, runs = 1;
@@ -171,7 +174,7 @@ Evidence evidence_of(const Verdict& verdict, const std::vector<const RunResult*>
   for (const RunResult* row : decisive) steps = std::min(steps, steps_of(*row));
   if (first.median < verdict.pace(*verdict.fastest.back())->median)
     evidence.doubts.push_back(why_too_close(verdict, times));
-  else if (steps > 0 && steps < kFewSteps)
+  else if (are_few(steps))
     evidence.doubts.push_back(fmt::format("a row has only {}, too few for a firm result", counted(steps, "step")));
   else if (verdict.next) evidence.for_it = why_ahead(verdict, times);
   if (!evidence.doubts.empty()) evidence.advice = measure_again(decisive);
@@ -340,7 +343,7 @@ std::vector<std::string> doubts(const ExperimentResult& result) {
   for (const RunResult& row : result.rows)
     if (is_fair(row) && is_in_real_time(row)) rows.push_back(&row);
   std::string few;  // of several rows evidence_of() says it
-  if (const int64_t steps = rows.size() == 1 ? steps_of(*rows.front()) : 0; steps > 0 && steps < kFewSteps) {
+  if (const int64_t steps = rows.size() == 1 ? steps_of(*rows.front()) : 0; are_few(steps)) {
     const std::string longer = rows.front()->replicas ? "" : fmt::format(" (--steps {} or more)", kFewSteps);
     few = fmt::format("{} {} too few for a firm result{}", counted(steps, "step"), steps == 1 ? "is" : "are", longer);
   }
