@@ -97,8 +97,7 @@ class Steps {
     try {
       const std::optional<Plan> asked = plan(experiment, strategy, devices, model_degree);
       if (!asked) return std::nullopt;
-      const RunResult row =
-          predict(experiment, model_, *asked, predictions_.source(devices), {.timeline = false, .drawing = false});
+      const RunResult row = predict(experiment, model_, *asked, predictions_.source(devices), without_pictures());
       return PredictedStep(row.step_seconds->median, row.status != RunStatus::does_not_fit);
     } catch (const Error& error) {
       if (error.blame() == Blame::user) return std::nullopt;

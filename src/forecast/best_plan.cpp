@@ -174,8 +174,7 @@ PlannedPlan best_placement(const RunSpec& experiment, const Model& model, const 
   double least = 0;
   std::string misfit;
   for (PlacedPlan& placed : placed_plans(plan_request(experiment, model, source))) {
-    const ProgramPrediction found =
-        predict_program(experiment, model, placed.plan, source, {.timeline = false, .drawing = false});
+    const ProgramPrediction found = predict_program(experiment, model, placed.plan, source, without_pictures());
     if (found.tightest.missing() > 0) {
       misfit = found.row.reason;
       continue;

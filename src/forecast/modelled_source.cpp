@@ -55,7 +55,7 @@ class PredictedSteps {
     const int n = plan_.devices;
     const CostSource source = clock.cluster ? described_source(one, model_, cluster_, device_numbers(replica * n, n))
                                             : measured_source(one, model_, *clock.profile, n, /*measures=*/false);
-    return predict_program(one, model_, plan_, source, {.timeline = false, .drawing = false}).row.step_seconds->median;
+    return predict_program(one, model_, plan_, source, without_pictures()).row.step_seconds->median;
   }
 
   const RunSpec experiment_;

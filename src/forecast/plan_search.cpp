@@ -27,6 +27,8 @@ constexpr size_t kMostSimulated = 12;
 constexpr size_t kMostVaried = 3;
 constexpr size_t kMostAtOnce = 4;  // simulations: each may take hundreds of MB
 constexpr int kRungsPerDoubling = 4;
+// The formula may count up to twice as much memory as the program: workers that share their weights, for example.
+constexpr int kDoublingsOfFormula = 1;
 constexpr double kTimeShare = 1.0 / 3;  // of the remaining time that one of several searches may use
 
 double objective_of(const Prediction& prediction, Objective objective) {
@@ -160,9 +162,8 @@ class PlanSearch {
   /// The lowest rung that is not below the devices' memory.
   int own_rung() const { return rung_below(double(largest_)) + 1; }
 
-  /// The formula may count up to twice as much as the program: workers that share their weights, for example. So higher
-  /// rungs have no plan that fits.
-  int highest_rung() const { return own_rung() + kRungsPerDoubling; }
+  /// Higher rungs have no plan that fits.
+  int highest_rung() const { return own_rung() + kDoublingsOfFormula * kRungsPerDoubling; }
 
   /// True if no lower rung needs to be searched than one with this lower bound on its plans.
   bool is_enough(double lower_bound) const {
@@ -272,7 +273,9 @@ class PlanSearch {
     if (objective_ == Objective::cost) return;
     const ModelFacts facts(request);
     const StepModel formula(facts);
-    const double most = memory == 0 ? kInfinity : thorough_ ? double(memory) : 2 * double(memory);
+    const double most = memory == 0 ? kInfinity
+                        : thorough_ ? double(memory)
+                                    : std::ldexp(double(memory), kDoublingsOfFormula);
     for (const Plan& plan : request.known) {
       if (formula.unknown(plan)) continue;
       RatedPlan rated{plan, formula.predict(plan), 0};
@@ -379,7 +382,7 @@ class PlanSearch {
   /// Thread-safe.
   void simulate(Finalist& finalist, const CostSource& source) const {
     const ProgramPrediction prediction =
-        predict_program(experiment_, model_, finalist.rated.plan, source, {.timeline = false, .drawing = false});
+        predict_program(experiment_, model_, finalist.rated.plan, source, without_pictures());
     const RunResult& row = prediction.row;
     finalist.simulated = row.step_seconds->median;
     finalist.peak_memory = row.predicted->peak_memory.value_or(0);

@@ -21,6 +21,9 @@ struct PredictionOptions {
   std::optional<int64_t> epoch_samples = {};  ///< samples of an epoch; set: its seconds are predicted
 };
 
+/// For callers that need the row's numbers only.
+inline PredictionOptions without_pictures() { return {.timeline = false, .drawing = false}; }
+
 /// What a plan needs of a device's memory.
 struct MemoryNeed {
   int device = 0;  ///< number in the described cluster; without one, the worker's

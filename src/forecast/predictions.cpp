@@ -128,7 +128,7 @@ CostSource Predictions::settled_source(const Plan& plan) {
     for (const int64_t batch : {experiment_.batch, data_.train->size() % experiment_.batch}) {
       RunSpec asked = experiment_;
       asked.batch = batch;
-      if (batch > 0) predict(asked, model_, plan, source(plan), {.timeline = false, .drawing = false});
+      if (batch > 0) predict(asked, model_, plan, source(plan), without_pictures());
     }
   });
   struct Own {

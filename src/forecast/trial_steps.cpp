@@ -92,8 +92,7 @@ void TrialSteps::add(int workers, double StepFactors::*factor, const Profile& pr
 std::optional<double> TrialSteps::predicted(Trial& trial, const StepFactors& factors) {
   layers_.set_factors(factors);
   if (trial.factor == &StepFactors::sharing) trial.source.sharing = factors.sharing;
-  const RunResult row =
-      trireme::predict(experiment_, model_, trial.plan, trial.source, {.timeline = false, .drawing = false});
+  const RunResult row = trireme::predict(experiment_, model_, trial.plan, trial.source, without_pictures());
   if (row.status != RunStatus::ok || !row.predicted) return std::nullopt;
   return row.predicted->step_seconds;
 }

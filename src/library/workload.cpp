@@ -117,8 +117,7 @@ Plan best_plan(Predictions& predictions, const RunSpec& experiment, const Model&
 StepPrediction prediction_of(Predictions& predictions, const RunSpec& experiment, const Model& model,
                              const Plan& plan) {
   RunResult row;
-  predictions.settle(
-      [&] { row = predict(experiment, model, plan, predictions.source(plan), {.timeline = false, .drawing = false}); });
+  predictions.settle([&] { row = predict(experiment, model, plan, predictions.source(plan), without_pictures()); });
   StepPrediction prediction;
   prediction.plan = row.plan;
   prediction.fits = row.status != RunStatus::does_not_fit;

@@ -165,7 +165,7 @@ TEST_F(TrialStepsTest, ReplicasShareCores) {
     CostSource source = predictions.source(plan);
     RunSpec alike = experiment;  // 16 samples for each replica
     alike.batch = int64_t{16} * replicas;
-    return predict(alike, *model, plan, source, {.timeline = false, .drawing = false}).predicted->step_seconds;
+    return predict(alike, *model, plan, source, without_pictures()).predicted->step_seconds;
   };
   predictions.settle([&] { step(cores), step(most); });
   EXPECT_GT(step(most), 1.8 * step(cores));
