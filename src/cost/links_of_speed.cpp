@@ -5,22 +5,12 @@
 namespace trireme {
 namespace {
 
-Cluster cluster_of(int workers, double bandwidth, double latency) {
-  Cluster cluster = Cluster::uniform(workers);
-  cluster.nodes = {
-      ClusterNode{.link = {.bandwidth = bandwidth, .latency = latency}, .price_per_hour = 0, .instance = ""}};
-  return cluster;
-}
-
 Cluster with_overlap(Cluster cluster, Overlap overlap) {
   cluster.overlap = overlap;
   return cluster;
 }
 
 }  // namespace
-
-LinksOfSpeed::LinksOfSpeed(int workers, int cores, double bandwidth, double latency)
-    : LinksOfSpeed(cluster_of(workers, bandwidth, latency), {cores}) {}
 
 LinksOfSpeed::LinksOfSpeed(const Cluster& machines, const std::vector<int>& cores)
     : LinksOfSpeed(machines, cores, {}, Overlap::sums) {}

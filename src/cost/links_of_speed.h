@@ -18,9 +18,6 @@ struct WorkOfProcesses {
 
 class LinksOfSpeed final : public Links {
  public:
-  /// Each worker has one connection, and all compute on the cores of one machine. `bandwidth`: bytes/s in each
-  /// direction, 0: no limit. `latency`: seconds.
-  LinksOfSpeed(int workers, int cores, double bandwidth, double latency);
   /// Workers on several machines, the cluster's nodes: threads with emulated links. `cores`: by node.
   LinksOfSpeed(const Cluster& machines, const std::vector<int>& cores);
   /// Workers that are processes, with their work.

@@ -81,7 +81,7 @@ class Case {
     source_.layers = std::make_shared<FakeCosts>(model_, seed_, 1e-4, equal_layers(model_));
     const double bandwidth = 1e6 * double(1 + random_() % 100);
     source_.cluster.nodes = {ClusterNode{.link = {.bandwidth = bandwidth, .latency = 1e-5}}};
-    source_.links = std::make_shared<LinksOfSpeed>(devices, devices, bandwidth, 1e-5);
+    source_.links = std::make_shared<LinksOfSpeed>(source_.cluster, std::vector{devices});
     source_.cluster.overlap = source_.links->overlap();
     source_.shares_memory = seed_ % 3 == 0;
   }

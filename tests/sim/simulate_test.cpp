@@ -126,7 +126,9 @@ TEST(Simulate, PipelinesOfEqualStages) {
 /// factor it takes as long as the other.
 TEST(Simulate, SlowWorkers) {
   const FreeLinks own;
-  const LinksOfSpeed cores(2, 4, 0, 0);
+  Cluster machine = Cluster::uniform(2);
+  machine.nodes = {ClusterNode{}};  // its links have no limit
+  const LinksOfSpeed cores(machine, {4});
   for (const Links* links : {static_cast<const Links*>(&own), static_cast<const Links*>(&cores)}) {
     const auto run = [&](const std::string& strategy, const std::vector<double>& slowness) {
       const Compiled c = compiled(strategy, 2, 40, true);
