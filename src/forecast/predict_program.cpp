@@ -13,7 +13,7 @@
 #include "experiment/run_device.h"
 #include "forecast/drawing.h"
 #include "plan/blocks.h"
-#include "program/compile_for.h"
+#include "program/compile.h"
 #include "sim/simulate.h"
 
 namespace trireme {
@@ -27,6 +27,7 @@ CompileOptions options_for(const RunSpec& experiment, const CostSource& source, 
   CompileOptions options = compile_options(experiment, true);
   options.private_replicas |= !source.shares_memory;
   options.checked = checked;
+  options.overlap = source.cluster.kinds.empty() ? overlap_of(experiment) : source.cluster.overlap;
   return options;
 }
 
@@ -156,8 +157,7 @@ ProgramPrediction predict_program(const RunSpec& experiment, const Model& model,
   row.devices = plan.devices;
   row.blocks = block_strategies(plan, model);
   const bool many = plan.devices > kMostRanks;
-  const Overlap overlap = source.cluster.kinds.empty() ? overlap_of(experiment) : source.cluster.overlap;
-  const Program program = compile_for(overlap, model, plan, options_for(experiment, source, !many));
+  const Program program = compile(model, plan, options_for(experiment, source, !many));
   InstructionCostOptions cost_options{.batch = experiment.batch,
                                       .precision = experiment.precision,
                                       .batch_norm = experiment.batch_norm,

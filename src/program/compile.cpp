@@ -5,7 +5,6 @@
 #include <map>
 
 #include "program/check.h"
-#include "program/compile_for.h"
 #include "program/graph.h"
 #include "program/pipeline.h"
 #include "program/stage_writer.h"
@@ -116,10 +115,6 @@ void insert_agreement(Program& program) {
 }  // namespace
 
 Program compile(const Model& model, const Plan& plan, const CompileOptions& options) {
-  return compile_for(Overlap::sums, model, plan, options);
-}
-
-Program compile_for(Overlap overlap, const Model& model, const Plan& plan, const CompileOptions& options) {
   const std::string where = plan.name.empty() ? "plan" : "plan " + plan.name;
   const Schedule& schedule = find_schedule(plan.schedule, where);
   const auto groups = worker_groups(model, plan, where);
@@ -144,7 +139,8 @@ Program compile_for(Overlap overlap, const Model& model, const Plan& plan, const
   check_options(plan, options, program, where);
   build_buckets(model, options, program);
   check_sharding_group(plan, program, where);
-  write_lists(plan, schedule, groups, build_segments(plan, options, program), overlap == Overlap::nothing, program);
+  write_lists(plan, schedule, groups, build_segments(plan, options, program), options.overlap == Overlap::nothing,
+              program);
   if (options.training && !plan.agreement.empty()) insert_agreement(program);
   complete(program, model);
   if (options.checked) check_program(program, model, where);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/cluster.h"
 #include "trireme/layer.h"
 
 namespace trireme {
@@ -25,6 +26,10 @@ struct CompileOptions {
   bool checked = true;
   std::vector<std::string> frozen =
       {};  ///< names of parameters that do not change; "layer1.*": all names that start with "layer1."
+  /// Of the links. With Overlap::nothing a stage of a pipeline sends gradients to the stage before, and then sums its
+  /// own; otherwise each stage would wait for the sums of all stages behind it. Where sums overlap computing they begin
+  /// as early as possible.
+  Overlap overlap = Overlap::sums;
 };
 
 }  // namespace trireme

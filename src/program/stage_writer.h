@@ -14,7 +14,7 @@ namespace trireme {
 class StageWriter {
  public:
   /// `stages`: the items of each stage of the plan. `held`: the buckets that the worker holds, ascending.
-  /// `sends_first`: sends gradients before it sums its own (compile_for.h).
+  /// `sends_first`: sends gradients before it sums its own (CompileOptions::overlap).
   StageWriter(const std::vector<std::vector<StageItem>>& stages, const WorkerGroup& group,
               const std::vector<BucketId>& held, bool recompute_last, bool sends_first, const Program& program);
 

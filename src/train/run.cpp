@@ -44,6 +44,12 @@ std::vector<Range> loaded_samples(const Program& program, const Model& model, in
   return ranges;
 }
 
+CompileOptions training_options(const RunSpec& experiment, const Plan& plan) {
+  CompileOptions options = options_of(experiment, plan, true);
+  options.overlap = overlap_of(experiment);
+  return options;
+}
+
 }  // namespace
 
 LocalWorld world_of(const RunSpec& experiment, std::shared_ptr<EmulatedLinks> links, int threads) {
@@ -67,7 +73,7 @@ Phase::Phase(const RunSpec& experiment, const Model& model, Plan p, std::vector<
              const std::shared_ptr<EmulatedLinks>& links, int threads)
     : plan(std::move(p)),
       workers(std::move(by_rank)),
-      training(compile_for(overlap_of(experiment), model, plan, options_of(experiment, plan, true))),
+      training(compile(model, plan, training_options(experiment, plan))),
       evaluation(compile(model, plan, options_of(experiment, plan, false))),
       times(times_of(experiment, model)),
       weights(training, model),

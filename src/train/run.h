@@ -14,7 +14,6 @@
 #include "metrics/early_stopping.h"
 #include "metrics/result.h"
 #include "program/compile.h"
-#include "program/compile_for.h"
 #include "runtime/instruction_times.h"
 #include "runtime/migrate/migrate.h"
 #include "train/adapter.h"

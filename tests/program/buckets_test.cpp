@@ -8,7 +8,6 @@
 #include "../base/expect_error.h"
 #include "plan/named.h"
 #include "program/compile.h"
-#include "program/compile_for.h"
 #include "zoo/zoo.h"
 
 namespace trireme {
@@ -216,8 +215,9 @@ TEST(Buckets, OfAStageAreReducedAfterItHasSentGradients) {
                            "data=2,pipeline=3,micro_batches=6,chunks=2,schedule=interleaved"}) {
     SCOPED_TRACE(name);
     const Plan plan = named_plan(name, model, Cluster::uniform(6), 24, {});
-    const CompileOptions options{.bucket_bytes = 16'384, .first_bucket_bytes = 256, .private_replicas = true};
-    const Program program = compile_for(Overlap::nothing, model, plan, options);
+    const Program program = compile(
+        model, plan,
+        {.bucket_bytes = 16'384, .first_bucket_bytes = 256, .private_replicas = true, .overlap = Overlap::nothing});
     int behind = 0;
     for (const auto& list : program.lists) {
       // The first of a run of reductions follows a send of gradients, or no such send comes after it.
