@@ -138,6 +138,7 @@ ReplicaSpec read_replica_spec(const ConfigTable& update, const std::filesystem::
     for (const std::string& key : options.keys()) {
       options.has(key);  // marks the key as known; its value is read when the policy is made
       spec.options[policy].push_back(key + "=" + toml_text(values.at(key)));
+      spec.places[policy + "." + key] = options.where(key);
     }
     if (!options.keys().empty())
       make_policy(policy, spec, {.replicas = kMaxDevices, .seed = 0, .plain_sgd = true});  // throws errors early
@@ -177,6 +178,15 @@ std::unique_ptr<UpdatePolicy> make_policy(const std::string& strategy, const Rep
   auto policy = make_update_policy(table, facts);
   table.finish();
   return policy;
+}
+
+std::string place_of_option(const std::string& strategy, const ReplicaSpec& spec, const std::string& key) {
+  const std::vector<std::string_view> parts = cut_at_commas(strategy);
+  const bool is_in_text = std::any_of(parts.begin() + 1, parts.end(),
+                                      [&](std::string_view part) { return part.substr(0, part.find('=')) == key; });
+  const auto place = spec.places.find(fmt::format("{}.{}", parts.front(), key));
+  if (is_in_text || place == spec.places.end()) return fmt::format("strategy \"{}\": {}", strategy, key);
+  return place->second;
 }
 
 std::string policy_text(const std::string& strategy, const ReplicaSpec& spec) {

@@ -61,6 +61,8 @@ struct ReplicaSpec {
   std::optional<ModelledClock> clock;  ///< not set: real time
   /// Options of each policy as in the file: TOML assignments ("every=...") by policy.
   std::map<std::string, std::vector<std::string>> options;
+  /// Where each of them stands, for messages: "e.toml:12: update.fedavg.every" by "fedavg.every".
+  std::map<std::string, std::string> places = {};
   std::string where;  ///< "e.toml: update", for messages
 };
 
@@ -73,6 +75,9 @@ bool is_update_policy(const std::string& strategy);
 /// Creates the policy that the strategy names, with the options of its table and those of the text, which override
 /// them. Errors (user): unknown options; bad values; an optimizer that the policy does not support.
 std::unique_ptr<UpdatePolicy> make_policy(const std::string& strategy, const ReplicaSpec& spec, const RunFacts& facts);
+
+/// Returns where the option of the strategy's policy is given, for messages: in the strategy, or in the policy's table.
+std::string place_of_option(const std::string& strategy, const ReplicaSpec& spec, const std::string& key);
 
 /// Returns the strategy with its table's options as one text, which a plan stores. Errors (user): a key given twice.
 std::string policy_text(const std::string& strategy, const ReplicaSpec& spec);

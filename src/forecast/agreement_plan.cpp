@@ -106,7 +106,8 @@ Plan plan_with_agreement(const std::string& strategy, const RunSpec& given, cons
   const RunFacts facts{replicas, experiment.seed, is_plain_sgd(experiment.optimizer)};
   const std::unique_ptr<UpdatePolicy> update = make_policy(policy, experiment.replicas, facts);
   check_steps_flag(experiment, policy, *update);
-  check_local_parameters(model, update->local_parameters());
+  check_local_parameters(model, update->local_parameters(),
+                         place_of_option(policy, experiment.replicas, "local_parameters"));
   const auto* synchronous = dynamic_cast<const SynchronousPolicy*>(update.get());
   Plan plan = synchronous ? plan_of_workers(experiment, model, synchronous->options(), workers)
                           : plan_of_replica(experiment, model, inner, devices, workers);

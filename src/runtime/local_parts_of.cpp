@@ -12,7 +12,6 @@
 namespace trireme {
 namespace {
 
-constexpr const char* kKey = "local_parameters";
 constexpr const char* kBatchNorm = "batch-norm";  // stands for all layers with running statistics
 
 /// Adds the names of parameters and buffers of the model for which the word stands.
@@ -29,8 +28,8 @@ void add_names(const Model& model, const std::string& word, std::set<std::string
   }
 }
 
-[[noreturn]] void refuse_all_local() {
-  fail_user({kKey, "all parameters that are trained stay with each client", "nothing would be exchanged",
+[[noreturn]] void refuse_all_local(const std::string& where) {
+  fail_user({where, "all parameters that are trained stay with each client", "nothing would be exchanged",
              "name fewer, or train a single replica"});
 }
 
@@ -64,33 +63,34 @@ void add_slice(const Program& training, const Bucket& bucket, const Range& slice
 
 }  // namespace
 
-std::set<std::string> local_names(const Model& model, const std::vector<std::string>& words) {
+std::set<std::string> local_names(const Model& model, const std::vector<std::string>& words, const std::string& where) {
   std::set<std::string> names;
   for (const std::string& word : words) {
     std::set<std::string> found;
     add_names(model, word, found);
     if (found.empty() && word == kBatchNorm)
-      fail_user({kKey, fmt::format("\"{}\"", word), "the model has no layer with running statistics",
+      fail_user({where, fmt::format("\"{}\"", word), "the model has no layer with running statistics",
                  "leave it out, or choose a model with batch norm"});
     if (found.empty())
-      fail_user({kKey, fmt::format("\"{}\"", word), "the model has no such parameter",
+      fail_user({where, fmt::format("\"{}\"", word), "the model has no such parameter",
                  "use \"batch-norm\", or names that `trireme verify` lists"});
     names.merge(found);
   }
   return names;
 }
 
-void check_local_parameters(const Model& model, const std::vector<std::string>& words) {
+void check_local_parameters(const Model& model, const std::vector<std::string>& words, const std::string& where) {
   if (words.empty()) return;
-  const std::set<std::string> names = local_names(model, words);
+  const std::set<std::string> names = local_names(model, words, where);
   const std::vector<ParameterSpec> parameters = model.parameters();
   if (std::all_of(parameters.begin(), parameters.end(),
                   [&](const ParameterSpec& parameter) { return names.contains(parameter.name); }))
-    refuse_all_local();
+    refuse_all_local(where);
 }
 
-LocalParts local_parts_of(const Program& training, const Model& model, const std::vector<std::string>& words) {
-  const std::set<std::string> names = local_names(model, words);
+LocalParts local_parts_of(const Program& training, const Model& model, const std::vector<std::string>& words,
+                          const std::string& where) {
+  const std::set<std::string> names = local_names(model, words, where);
   LocalParts parts;
   size_t place = 0;
   for (const Bucket& bucket : training.buckets) {
@@ -101,7 +101,7 @@ LocalParts local_parts_of(const Program& training, const Model& model, const std
     }
   }
   if (std::all_of(parts.runs.begin(), parts.runs.end(), [](const LocalParts::Run& run) { return run.is_local; }))
-    refuse_all_local();
+    refuse_all_local(where);
   for (int rank = 0; rank < training.devices; ++rank)  // in the order in which the workers call ReplicaView::show
     for (const Op& op : training.ops) {
       if (op.mesh.index_of(rank) < 0) continue;

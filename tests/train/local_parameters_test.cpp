@@ -73,7 +73,7 @@ TEST_F(LocalParameterRuns, BatchNormsDifferBetweenClientsAndAllElseIsEqual) {
   const auto& policy = dynamic_cast<const FederatedPolicy&>(training.agreement()->update());
   const std::map<int, ModelValues> own = policy.own_models();
   ASSERT_EQ(own.size(), 2u);
-  const LocalParts parts = local_parts_of(training.last_phase().training, model, policy.local_parameters());
+  const LocalParts parts = local_parts_of(training.last_phase().training, model, policy.local_parameters(), "");
   int local_runs = 0;
   int64_t local_elements = 0;
   for (size_t i = 0; i < parts.runs.size(); ++i) {
@@ -172,12 +172,21 @@ TEST_F(LocalParameterRuns, NamesThatFitNothingAreRefused) {
   const auto refuses = [&](const std::string& words, const std::vector<std::string>& says) {
     expect_error(Blame::user, says, [&] { run("fedavg,rounds=1,local_parameters=" + words, 2); });
   };
-  refuses("classifier.*", {"local_parameters", "classifier.*", "no such parameter"});
+  refuses("classifier.*", {"strategy \"fedavg,rounds=1,local_parameters=classifier.*\": local_parameters",
+                           "classifier.*", "no such parameter"});
   refuses("*", {"local_parameters", "nothing would be exchanged"});
   EXPECT_EQ(run("fedavg,rounds=1,local_parameters=fc.*", 2).row.status, RunStatus::ok);
   experiment.model_name = "mlp";
   experiment.model_options = {};
   refuses("batch-norm", {"local_parameters", "no layer with running statistics"});
+}
+
+TEST_F(LocalParameterRuns, AKeyOfTheFileIsRefusedWithItsPlace) {
+  const auto table =
+      ConfigTable::from_string("[update.fedavg]\nrounds = 1\nlocal_parameters = \"classifier.*\"", "e.toml");
+  experiment.replicas = read_replica_spec(table.table("update"));
+  expect_error(Blame::user, {"e.toml:3: update.fedavg.local_parameters", "classifier.*", "no such parameter"},
+               [&] { run("fedavg", 2); });
 }
 
 TEST_F(LocalParameterRuns, FeaturesOfAClientHaveItsNoiseInEveryEpoch) {

@@ -24,10 +24,10 @@ constexpr int64_t kElements = 4096;  // of all weights together: enough for shar
 /// Returns by bucket of the stand-in how many of its elements stay with each replica. What is exchanged keeps at least
 /// one element where the model's bucket has any.
 std::vector<int64_t> local_elements(const Program& program, const Model& model, const std::vector<std::string>& words,
-                                    const StandIn& stand_in) {
+                                    const std::string& where, const StandIn& stand_in) {
   std::vector<int64_t> local(stand_in.weights.size()), shared(stand_in.weights.size());
   if (words.empty()) return local;
-  for (const LocalParts::Run& run : local_parts_of(program, model, words).runs)
+  for (const LocalParts::Run& run : local_parts_of(program, model, words, where).runs)
     (run.is_local ? local : shared)[run.bucket] += run.elements;
   for (size_t b = 0; b < local.size(); ++b)
     local[b] = std::min(int64_t(std::llround(double(local[b]) / stand_in.scale)),
@@ -55,8 +55,9 @@ StandIn::StandIn(const RunSpec& experiment, const Model& model, const Plan& plan
     weights.push_back(std::max<int64_t>(1, int64_t(std::llround(double(count) / scale))));
   const std::vector<std::string> words =
       make_policy(plan.agreement, {}, facts_of(experiment, plan))->local_parameters();
-  local = local_elements(program, model, words, *this);
-  const std::set<std::string> names = local_names(model, words);
+  const std::string where = place_of_option(plan.agreement, {}, "local_parameters");
+  local = local_elements(program, model, words, where, *this);
+  const std::set<std::string> names = local_names(model, words, where);
   for (const BufferSpec& buffer : model.buffers())
     if (buffer.name.ends_with("running_mean"))
       (names.contains(buffer.name) ? local_statistics : statistics) += element_count(buffer.shape);

@@ -107,7 +107,7 @@ RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const 
     fail_user({counted(plan.workers(), "worker"), "are too many",
                fmt::format("at most {} can work in one process", kMaxDevices), "use fewer"});
   if (const std::vector<std::string> words = update_->local_parameters(); !words.empty())
-    update_->set_local(local_parts_of(training, model, words));
+    update_->set_local(local_parts_of(training, model, words, place_of_option(plan.agreement, {}, "local_parameters")));
   follow_rounds();
   evaluate_every_ = std::max<int64_t>(1, samples_of(experiment.evaluate_every));
   samples_ = trireme::samples_of(begun_);
