@@ -10,12 +10,10 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <random>
 #include <set>
 
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/resume.h"
-#include "data/text/text_stream.h"
 #include "experiment/make_plan.h"
 #include "forecast/agreement_plan.h"
 #include "plan/named.h"
@@ -74,16 +72,6 @@ class ProcessResume : public TinyTraining {
     fs::create_directories(root_);
   }
   ~ProcessResume() override { fs::remove_all(root_); }
-
-  void use_text() {
-    std::mt19937 random(11);
-    std::vector<int32_t> tokens((8 * 11 + 1) * 5 + 1);
-    for (int32_t& token : tokens) token = int32_t(random() % 7);
-    data.train = data.test = std::make_shared<TextStream>(tokens, 7, 5);
-    experiment.batch = 8;
-    experiment.model_name = "lstm-lm";
-    experiment.model_options = {{"width", 8}, {"probability", 0.2}};
-  }
 
   CheckpointUse use_of(const Model& model, const fs::path& folder, const fs::path& from) {
     CheckpointUse use{.folder = folder, .resumed = {}, .files = nullptr};

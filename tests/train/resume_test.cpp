@@ -9,13 +9,11 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <random>
 #include <utility>
 
 #include "../base/expect_error.h"
 #include "../base/faulty_file_system.h"
 #include "checkpoint/checkpoint_folder.h"
-#include "data/text/text_stream.h"
 #include "experiment/make_plan.h"
 #include "support/device_under_test.h"
 #include "tiny_training.h"
@@ -98,16 +96,6 @@ class Resuming : public TinyTraining {
     experiment.batch = 8;
     experiment.model_name = "cifar-resnet18";
     experiment.model_options = {{"width", 4}};
-  }
-  void use_text() {
-    std::mt19937 random(11);
-    std::vector<int32_t> tokens((8 * 11 + 1) * 5 + 1);
-    for (int32_t& token : tokens) token = int32_t(random() % 7);
-    // an epoch is eleven steps of eight rows and one of a single row; the checkpoint after step 12 has its state
-    data.train = data.test = std::make_shared<TextStream>(tokens, 7, 5);
-    experiment.batch = 8;
-    experiment.model_name = "lstm-lm";
-    experiment.model_options = {{"width", 8}, {"probability", 0.2}};
   }
 
   /// `folder`: for checkpoints; empty: writes none. `from`: checkpoint to resume from; empty: begins anew.
