@@ -21,6 +21,7 @@
 #include "experiment/run_spec.h"
 #include "forecast/agreement_plan.h"
 #include "train/run.h"
+#include "trireme/config.h"
 #include "trireme/error.h"
 #include "update/remote/remote_client.h"
 
@@ -149,12 +150,22 @@ class Joining {
   bool was_lost_ = false;
 };
 
+void refuse_own_seed(const ExperimentOptions& experiment) {
+  const auto refuse = [](const char* flag, const std::string& value) {
+    fail_user({flag, value, "all clients train with the server's seed", "give it to trireme serve"});
+  };
+  if (experiment.seed) refuse("--seed", std::to_string(*experiment.seed));
+  for (const std::string& assignment : experiment.set) {
+    ConfigTable set = ConfigTable::from_string("");
+    set.override_with(assignment);
+    if (set.has("seed")) refuse("--set", assignment);
+  }
+}
+
 }  // namespace
 
 int run_join(const ClientOptions& options) {
-  if (const std::optional<uint64_t>& seed = options.experiment.seed)
-    fail_user(
-        {"--seed", std::to_string(*seed), "all clients train with the server's seed", "give it to trireme serve"});
+  refuse_own_seed(options.experiment);
   interrupted_by_user();
   install_memory_accounting();
   Joining joining(options);
