@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
+#include "base/text_parts.h"
 #include "cli/described_devices.h"
 #include "cli/options.h"
 #include "cli/plan_choice.h"
@@ -73,12 +75,34 @@ MeasuredRow read_row(const ConfigTable& table, const fs::path& path, size_t numb
   return row;
 }
 
-/// Throws the error again, with the row in front of it.
-[[noreturn]] void fail_row(const std::string& where, const Error& error) {
+/// Throws the error again, with another place.
+[[noreturn]] void fail_at(std::string where, const Error& error) {
   Diagnosis diagnosis = error.diagnosis();
-  diagnosis.where = diagnosis.where.empty() ? where : fmt::format("{}: {}", where, diagnosis.where);
+  diagnosis.where = std::move(where);
   if (error.blame() == Blame::user) fail_user(std::move(diagnosis));
   fail_run(std::move(diagnosis));
+}
+
+/// Throws the error again, with the row in front of it.
+[[noreturn]] void fail_row(const std::string& where, const Error& error) {
+  const std::string& inner = error.diagnosis().where;
+  fail_at(inner.empty() ? where : fmt::format("{}: {}", where, inner), error);
+}
+
+/// Counts the row of a place from 1, as a user does, and names it: "row[0].seconds" becomes "row 1 (wide): seconds".
+std::string with_row_counted(const std::string& where, const std::vector<ConfigTable>& rows) {
+  constexpr std::string_view kRow = ": row[";
+  const size_t begin = where.rfind(kRow), close = begin == where.npos ? begin : where.find(']', begin);
+  if (close == where.npos) return where;
+  const size_t digits = begin + kRow.size();
+  const auto index = number_in<int64_t>(std::string_view(where).substr(digits, close - digits));
+  if (!index || *index < 0 || *index >= int64_t(rows.size())) return where;
+  std::string text = fmt::format("{}: row {}", where.substr(0, begin), *index + 1);
+  const nlohmann::json values = rows[size_t(*index)].to_json();
+  if (const auto name = values.find("name"); name != values.end() && name->is_string())
+    text += fmt::format(" ({})", name->get<std::string>());
+  const std::string key = where.substr(close + 1);
+  return key.starts_with('.') ? fmt::format("{}: {}", text, key.substr(1)) : text + key;
 }
 
 template <typename Work>
@@ -126,13 +150,10 @@ Job only_job(const MeasuredRow& row, const RunSpec& experiment, const Model& mod
   return jobs.front();
 }
 
-}  // namespace
-
-RowsFile read_rows(const fs::path& path) {
-  const ConfigTable file = ConfigTable::from_file(path);
+RowsFile rows_of(const ConfigTable& file, const std::vector<ConfigTable>& tables, const fs::path& path) {
   RowsFile read{.rows = {}, .source = file.get_string("source", "")};
   std::set<std::string> names;
-  for (const ConfigTable& table : file.tables("row")) {
+  for (const ConfigTable& table : tables) {
     read.rows.push_back(read_row(table, path, read.rows.size() + 1));
     if (!names.insert(read.rows.back().name).second)
       table.fail("name", "another row has this name", "give each row its own");
@@ -141,6 +162,18 @@ RowsFile read_rows(const fs::path& path) {
   if (read.rows.empty())
     file.fail("row", "there is no row", "add measured steps: [[row]] with experiment, plan, devices and seconds");
   return read;
+}
+
+}  // namespace
+
+RowsFile read_rows(const fs::path& path) {
+  const ConfigTable file = ConfigTable::from_file(path);
+  const std::vector<ConfigTable> tables = file.tables("row");
+  try {
+    return rows_of(file, tables, path);
+  } catch (const Error& error) {
+    fail_at(with_row_counted(error.diagnosis().where, tables), error);
+  }
 }
 
 PredictedRow::PredictedRow(const MeasuredRow& row, const Cluster& cluster, RowReading& reading, Progress& progress)
