@@ -38,6 +38,7 @@ struct ModelOption {
     size_or_none,  ///< or 0
     count,         ///< a number of layers: a whole number from 1 on, with a smaller maximum
     share,         ///< at least 0, below 1
+    positive,      ///< any number above 0
     flag,          ///< 0 or 1
   };
   const char* name;

@@ -104,8 +104,8 @@ std::vector<NamedModel> llama_models() {
             {"key_heads", 3, size_or_none},
             {"hidden", 1536},
             {"tied", 1, flag},
-            {"rope_base", 10000},
-            {"rope_factor", 1},
+            {"rope_base", 10000, positive},
+            {"rope_factor", 1, positive},
             kVocabularyOption},
            {{LearningTask::language}, /*tokens=*/true}}};
 }

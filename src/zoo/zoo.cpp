@@ -56,6 +56,8 @@ void check_option(const ModelOption& option, double value, const std::string& wh
   };
   if (option.kind == share) {
     if (!(value >= 0 && value < 1)) refuse("it must be at least 0 and below 1", "0 drops nothing, 0.1 is usual");
+  } else if (option.kind == positive) {
+    if (!(value > 0 && std::isfinite(value))) refuse("it must be a number above 0", "correct it");
   } else if (option.kind == flag) {
     if (value != 0 && value != 1) refuse("it is either on or off", "use 1 or 0");
   } else {

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "../base/expect_error.h"
 #include "base/random.h"
 #include "run_model.h"
 #include "trireme/error.h"
@@ -195,6 +196,36 @@ TEST(Zoo, SizesAreWholeNumbersWithinReason) {
                  .task = LearningTask::segmentation,
                  .target_shape = {32, 32}};
   EXPECT_THAT(message(deep), ::testing::HasSubstr("they are halved 64 times"));
+}
+
+TEST(Zoo, RotationsTakeAnyNumberAboveZero) {
+  const auto llama = [](double base, double factor) {
+    return make_model({.name = "llama",
+                       .sample_shape = {8},
+                       .classes = 10,
+                       .options = {{"layers", 1},
+                                   {"width", 16},
+                                   {"heads", 4},
+                                   {"key_heads", 2},
+                                   {"hidden", 24},
+                                   {"rope_base", base},
+                                   {"rope_factor", factor}},
+                       .task = LearningTask::language,
+                       .target_shape = {8}});
+  };
+  const Model model = llama(500000.5, 0.5);
+  int rotations = 0;
+  for (const Node& node : model.nodes()) {
+    if (!node.layer || node.layer->kind() != "rotary_embedding") continue;
+    ++rotations;
+    EXPECT_EQ(std::get<double>(node.layer->attributes().at("base")), 500000.5);
+    EXPECT_EQ(std::get<double>(node.layer->attributes().at("factor")), 0.5);
+  }
+  EXPECT_EQ(rotations, 2);
+  for (const double refused : {0.0, -1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    expect_error(Blame::user, {"rope_factor", "a number above 0"}, [&] { llama(10000, refused); });
+    expect_error(Blame::user, {"rope_base", "a number above 0"}, [&] { llama(refused, 1); });
+  }
 }
 
 /// Padded to a multiple of 128, as Megatron-LM does: 50,304 tokens for the 50,257 of GPT-2's tokenizer.
