@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "trireme/error.h"
 #include "trireme/zoo.h"
 
@@ -25,13 +27,21 @@ Shape expected_output(const ModelSpec& spec) {
   return shape;
 }
 
+/// True for a language model that knows more tokens than the data have.
+bool has_more_tokens(const Shape& output, const ModelSpec& spec) {
+  const Shape expected = expected_output(spec);
+  return spec.task == LearningTask::language && output.size() == expected.size() &&
+         std::equal(output.begin(), output.end() - 1, expected.begin()) && output.back() > expected.back();
+}
+
 void check_output(const std::filesystem::path& file, const Shape& output, const ModelSpec& spec) {
   const Shape expected = expected_output(spec);
   if (output == expected) return;
   const bool only_classes = output.size() == 1 && expected.size() == 1;
+  const char* more = spec.task == LearningTask::language ? ", or more tokens as padding" : "";
   fail_user({.where = file.string(),
              .what = fmt::format("its output is {} for a sample", to_string(output)),
-             .why = fmt::format("{} with this data set needs {}", name_of(spec.task), to_string(expected)),
+             .why = fmt::format("{} with this data set needs {}{}", name_of(spec.task), to_string(expected), more),
              .next = only_classes
                          ? fmt::format("give the module a last layer of {} features in Python and save it again",
                                        spec.classes)
@@ -57,15 +67,23 @@ bool names_script_file(const std::string& name) {
 }
 
 ImportedModel import_model(const std::filesystem::path& file, ModelSpec spec) {
+  std::string padding;
   const auto target_shape = [&](const Shape& output) {
     if (spec.classes == 0) guess_task(spec, output);
+    if (has_more_tokens(output, spec)) {
+      padding = fmt::format("it knows {} tokens, the data {}: the others are padding, which it learns not to predict",
+                            output.back(), spec.classes);
+      spec.classes = output.back();
+    }
     check_output(file, output, spec);
     return spec.target_shape;
   };
   const auto add = [&](ModelBuilder& builder, NodeId output, NodeId target) {
     return add_loss(builder, output, target, spec);
   };
-  return import_torchscript(file, {spec.sample_shape, spec.vocabulary}, {target_shape, add});
+  ImportedModel imported = import_torchscript(file, {spec.sample_shape, spec.vocabulary}, {target_shape, add});
+  if (!padding.empty()) imported.notes.push_back(padding);
+  return imported;
 }
 
 }  // namespace trireme
