@@ -192,6 +192,10 @@ int64_t ReplicaBatches::samples_per_epoch() const {
   return sum;
 }
 
+int64_t ReplicaBatches::left_out_of_epoch() const {
+  return by_batch() ? whole_.sampler().samples_per_epoch() - samples_per_epoch() : 0;
+}
+
 int64_t ReplicaBatches::whole_step(int64_t step) const {
   return step / whole_steps_ * whole_.sampler().steps_per_epoch() + step % whole_steps_;
 }

@@ -42,6 +42,9 @@ class ReplicaBatches {
   int64_t samples_together(int64_t step) const;
   int64_t steps_per_epoch(int replica) const;
   int64_t samples_per_epoch() const;  ///< samples of all replicas
+  /// Samples of an epoch's last batch, where it has fewer than there are replicas: they are not trained on.
+  int64_t left_out_of_epoch() const;
+  int replicas() const { return replicas_; }
   /// True if the step is the first of an epoch of a stream.
   bool starts_stream(int64_t step) const;
 

@@ -15,7 +15,10 @@
 namespace trireme::test_support {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST_F(Replicas, AnAverageAfterEveryStepIsOneDeviceWithTheWholeBatch) {
   const Outcome one = single();
@@ -430,6 +433,16 @@ TEST_F(Replicas, SamplesOfTheirOwnUnderAllPolicies) {
       EXPECT_EQ(outcome.row.status, RunStatus::ok) << strategy << ", " << name_of(shares) << ": " << outcome.row.reason;
       EXPECT_FALSE(outcome.weights.empty());
     }
+}
+
+TEST_F(Replicas, SamplesThatAreLeftOutOfAnEpochAreNamed) {
+  experiment.batch = 26;  // eight steps per epoch, and 2 of the 210 samples
+  EXPECT_THAT(run("local-sgd,every=1 steps", 4).row.warnings,
+              Contains(HasSubstr("leaves out its last 2 samples: 4 replicas")));
+  EXPECT_THAT(run("local-sgd,every=1 steps", 2).row.warnings, Not(Contains(HasSubstr("leaves out"))));
+  use_text();
+  EXPECT_THAT(run("local-sgd,every=1 steps", 2).row.warnings,
+              Contains(AllOf(HasSubstr("its last 1 sample:"), HasSubstr("in a text they are always the same"))));
 }
 
 }  // namespace

@@ -162,7 +162,14 @@ void add_length_warnings(const Run& run, RunResult& result) {
   if (run.experiment.batch > samples)
     result.warnings.emplace_back(fmt::format(
         "batch = {} is more than the {} training samples: each step uses all of them", run.experiment.batch, samples));
-  if (run.agreement()) return;
+  if (run.agreement()) {
+    const ReplicaBatches& batches = run.agreement()->batches();
+    if (const int64_t left_out = batches.left_out_of_epoch(); left_out > 0)
+      result.warnings.push_back(fmt::format("each epoch leaves out its last {}: {} replicas cannot each have one{}",
+                                            counted(left_out, "sample"), batches.replicas(),
+                                            run.data.train->is_stream() ? "; in a text they are always the same" : ""));
+    return;
+  }
   const Length& warmup = run.experiment.schedule.warmup;
   const int64_t rising = warmup.count > 0 ? steps_of(warmup, run.sampler().steps_per_epoch()) : 0;
   if (rising > run.steps)
