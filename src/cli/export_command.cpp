@@ -12,7 +12,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
-#include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/checkpoint_weights.h"
 #include "cli/commands.h"
 #include "cli/launch_hosts.h"
 #include "experiment/initial_weights.h"
@@ -131,41 +131,16 @@ Exported from_script(const ExportOptions& options, const fs::path& path, const W
           .inputs = inputs_in(file, path.string())};
 }
 
-/// Returns the newest complete checkpoint at `path`, a run's folder or a folder of checkpoints, or `path` itself if it
-/// is one; nullopt: there is none.
-std::optional<fs::path> newest_checkpoint(const fs::path& path) {
-  if (is_checkpoint(path)) return path;
-  std::vector<FoundCheckpoint> found;
-  try {
-    found = find_checkpoints(checkpoint_folder_of(path));
-  } catch (const Error&) {
-    return std::nullopt;  // it has no checkpoints; what it lacks is said by weights_file
-  }
-  std::erase_if(found, [](const FoundCheckpoint& c) { return !c.index || !c.damage.empty(); });
-  return found.empty() ? std::nullopt : std::optional(found.back().path);
-}
-
 /// A folder without a file of weights is a killed run's or a checkpoint: the newest checkpoint has weights too. Errors
-/// (user): there are no weights; the checkpoint is damaged, or is of replicas, of which it has the first one's weights.
+/// (user): there are no weights; those of checkpoint_weights.
 WeightsPlace place_of_weights(const fs::path& path) {
-  std::error_code ignored;
-  const bool may_be_checkpoint = fs::is_directory(path, ignored) && !fs::exists(path / kWeightsFile, ignored);
-  const std::optional<fs::path> checkpoint = may_be_checkpoint ? newest_checkpoint(path) : std::nullopt;
-  if (!checkpoint) {
+  const auto found = checkpoint_weights(path, "resume the run to its end, and export its folder");
+  if (!found) {
     const fs::path file = weights_file(path);
     return {file, file.stem().string()};
   }
-  const CheckpointIndex index = read_checkpoint_index(*checkpoint);
-  if (index.agreement.contains("0"))
-    fail_user({checkpoint->string(), "is of replicas under an update policy",
-               "its weights are those of the first replica, not the run's result",
-               "resume the run to its end, and export its folder"});
-  const auto ema = index.settings.find("optimizer.ema");
-  const bool averaged = ema != index.settings.end() && ema->second != "0";
-  std::cout << fmt::format("weights after step {}{}, from {}: the folder has no {}\n", index.step,
-                           averaged ? " (before averaging)" : "", checkpoint->string(), kWeightsFile);
-  const auto model = index.settings.find("model");
-  return {*checkpoint / kCheckpointWeights, model == index.settings.end() ? "model" : model->second};
+  std::cout << found->note << '\n';
+  return {found->file, found->model.empty() ? "model" : found->model};
 }
 
 /// `format`: weights alone need no model.

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/text_parts.h"
 #include "base/units.h"
+#include "checkpoint/checkpoint_weights.h"
 #include "cli/foreign_flags.h"
 #include "cli/forked_program.h"
 #include "experiment/read_experiment.h"
@@ -64,6 +65,7 @@ Experiment ExperimentOptions::read() const {
 Experiment ExperimentOptions::read_with_phases() const {
   Experiment read = read_experiment(experiment, overrides());
   if (!read.model_file.empty()) check_trust(read.model_file);
+  take_checkpoint_weights(read);
   return read;
 }
 

@@ -98,6 +98,7 @@ Model with_initial_weights(const Experiment& experiment, const Model& model) {
   WeightsMatch match = match_weights(model, file.tensors, options, path.string());
   InitialValues values;
   if (model.initial_values()) values = *model.initial_values();
+  if (!wanted.note.empty()) values.report += wanted.note + "\n";
   values.report += render(match, model, path.string());
   for (auto& [name, tensor] : match.tensors) values.tensors.insert_or_assign(name, std::move(tensor));
   return model.with_initial_values(std::move(values));

@@ -14,6 +14,7 @@ namespace trireme {
 struct InitialWeights {
   std::filesystem::path path;  ///< a file of any kind that read_weights reads, or a run's folder
   std::string where;           ///< its position in the experiment file, for messages
+  std::string note = {};       ///< one line for the user on where the weights come from; may be empty
   MatchOptions match;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "checkpoint/checkpoint_weights.h"
 #include "data/open.h"
 #include "experiment/make_plan.h"
 #include "experiment/read_data.h"
@@ -134,6 +135,7 @@ StepPrediction prediction_of(Predictions& predictions, const RunSpec& experiment
 
 Workload Workload::from_file(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
   RunSpec experiment{read_experiment(file, {.set = overrides})};
+  take_checkpoint_weights(experiment);
   TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
   Model begun = with_initial_weights(experiment, model);

@@ -1,6 +1,7 @@
 """Trained weights: saved with a run, used to begin another, exported; and the messages if that is not possible."""
 import json
 import os
+import shutil
 import struct
 
 from support import EXPERIMENT, CliTest
@@ -69,7 +70,15 @@ class Weights(CliTest):
         out, _ = self.trireme("export", "o", data=False)
         self.assertIn("weights after step 2, from ", out, "the newest one is damaged")
         self.refused("export", newest, says=["state-00001-of-00001.safetensors", "is missing"], data=False)
-        self.refused("train", "e.toml", "--set", "model.weights=" + self.path("o"), says=["no weights.safetensors", "model.safetensors.index.json"])
+        second = os.path.join("o", "checkpoints", "step-00000002")
+        from_run = ["train", "e.toml", "--steps", "1", "--set", "model.weights=" + self.path("o")]
+        out, err = self.trireme(*from_run, "--out", "by_run")
+        self.assertIn(f"weights after step 2, from {self.path(second)}", " ".join((out + err).split()))
+        self.trireme("train", "e.toml", "--steps", "1", "--set", f"model.weights={self.path(second)}/model.safetensors.index.json",
+                     "--out", "by_file")
+        self.assertEqual(*(tensors_in(self.path(folder, "weights.safetensors")) for folder in ("by_run", "by_file")))
+        shutil.rmtree(self.path("o", "checkpoints"))
+        self.refused(*from_run, says=["no weights.safetensors", "model.safetensors.index.json"])
 
         self.trireme("train", "e.toml", "--plan", "local-sgd", "--steps", "4", "--set", "checkpoint.every=2 steps", "--out", "p")
         os.remove(self.path("p", "weights.safetensors"))
