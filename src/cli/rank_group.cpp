@@ -40,7 +40,8 @@ constexpr int kNotStarted = 127;          // the exit code that shells use for i
 // Messages between an agent and the launch that started it; both run the same program.
 constexpr const char* kLives = "\x06trireme: lives";
 constexpr const char* kTrains = "\x06trireme: trains";
-constexpr char kMakeRoom = 'r';  // written to an agent's standard input before the input ends
+constexpr const char* kSaves = "\x06trireme: saves";  // it trains no more: a rank writes the last step
+constexpr char kMakeRoom = 'r';                       // written to an agent's standard input before the input ends
 
 std::vector<char*> pointers_to(std::vector<std::string>& words) {
   std::vector<char*> pointers;
@@ -159,9 +160,10 @@ bool RankGroup::read_lines() {
 }
 
 void RankGroup::take_line(Member& member, const std::string& line) {
-  if (member.start.until_input_ends && (line == kLives || line == kTrains)) {
+  if (member.start.until_input_ends && (line == kLives || line == kTrains || line == kSaves)) {
     ++member.signs_of_life;
-    member.trains = line == kTrains;
+    member.trains = line != kLives;
+    member.saves = line == kSaves;
     return;
   }
   if (!line.empty()) member.last_line = line;
@@ -186,11 +188,12 @@ void RankGroup::look_for_training(double now) {
   }
 }
 
-/// For an agent: reports that it is alive.
+/// For an agent: reports that it is alive, and what its ranks do.
 void RankGroup::say_that_it_lives(double now) {
   if (!is_agent_ || now - reported_at_ < kAgentReportsEvery) return;
   reported_at_ = now;
-  std::cerr << (training_since_ > 0 ? kTrains : kLives) << "\n" << std::flush;
+  const char* state = training_since_ > 0 ? kTrains : kLives;
+  std::cerr << (saves_last_step() ? kSaves : state) << "\n" << std::flush;
 }
 
 /// Records the members that have ended. Returns true while any member runs.
@@ -235,11 +238,11 @@ bool RankGroup::look_for_frozen(bool suspicious) {
   return any;
 }
 
-/// A member that saves the last step gets more time.
+/// A member that saves the last step, or whose rank does on another machine, gets more time.
 bool RankGroup::saves_last_step() const {
   return std::any_of(members_.begin(), members_.end(), [](const auto& member) {
-    return member->pid != 0 && member->recorder && member->frozen.empty() &&
-           member->recorder->read().long_work == kSavingLastStep;
+    const bool saves = member->saves || (member->recorder && member->recorder->read().long_work == kSavingLastStep);
+    return member->pid != 0 && member->frozen.empty() && saves;
   });
 }
 

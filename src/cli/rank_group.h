@@ -88,7 +88,7 @@ class RankGroup {
 
   /// Makes this process an agent, on another machine than the user's launch. The end of standard input means that the
   /// user's launch has ended or requests the end of the group. Standard error tells the user's launch that this process
-  /// is alive, and whether its ranks train.
+  /// is alive, and whether its ranks train or save the last step.
   void be_agent() { is_agent_ = true; }
 
   /// Forwards lines until all members have ended. A few seconds after one has failed or frozen (kSilenceSeconds without
@@ -110,6 +110,7 @@ class RankGroup {
     SilenceMeter silence = {};
     uint64_t signs_of_life = 0;  ///< of an agent
     bool trains = false;         ///< it, or one of an agent's ranks, has begun a step
+    bool saves = false;          ///< of an agent: one of its ranks saves the last step
     std::string frozen = {};     ///< description of how it froze; empty: it is not known to be frozen
   };
 
