@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -10,6 +11,7 @@
 
 #include "base/devices/gpu.h"
 #include "base/mutex.h"
+#include "cli/exit_codes.h"
 #include "cli/launched_rows.h"
 #include "cli/plan_choice.h"
 #include "cli/process_gpus.h"
@@ -32,9 +34,11 @@ namespace {
 using nlohmann::json;
 
 constexpr auto kPoll = std::chrono::milliseconds(50);
+constexpr auto kForOthers = std::chrono::seconds(1);
 
 /// While it exists, an interrupt of this rank ends all ranks, also in a trial: nothing is trained yet that could be
-/// kept.
+/// kept. Rank 0 may measure layers for seconds without a look at the interrupt. So it ends the process if its work has
+/// not ended shortly after.
 class EndIfInterrupted {
  public:
   explicit EndIfInterrupted(std::shared_ptr<ProcessRank> process)
@@ -54,7 +58,14 @@ class EndIfInterrupted {
   void watch() {
     MutexLock lock(mutex_);
     while (!over_ && !interrupted_by_user()) changed_.wait_for(mutex_, kPoll);
-    if (!over_) process_->abort(fmt::format("rank {} was interrupted", process_->rank()));
+    if (over_) return;
+    process_->abort(fmt::format("rank {} was interrupted", process_->rank()));
+    if (process_->rank() > 0) return;
+    const auto until = std::chrono::steady_clock::now() + kForOthers;  // they read the reason from this rank's keys
+    while (!over_ && std::chrono::steady_clock::now() < until) changed_.wait_for(mutex_, kPoll);
+    if (over_) return;
+    std::cerr << "trireme: rank 0 was interrupted before the training began\n" << std::flush;
+    std::_Exit(kRunFailed);
   }
 
   const std::shared_ptr<ProcessRank> process_;

@@ -278,6 +278,17 @@ class Launch(LaunchTest):
         process.kill()
         self.gone(ranks.values(), 5)
 
+    def test_an_interrupt_of_rank_0_while_it_plans_is_named(self):
+        """It measures layers, which takes longer than the test waits."""
+        self.write("conv.toml", support.EXPERIMENT.replace('"mlp"\noptions.hidden = 32', '"cifar-resnet18"').replace("batch = 32", "batch = 256"))
+        process = self.launch("-n", "2", "train", "conv.toml", "--plan", "pipeline", "--out", "o")
+        self.wait_for(process, lambda: "planning" in process.said() + process.printed())
+        ranks = {rank_of(pid): pid for pid in children_of(process.pid)}
+        os.kill(ranks[0], signal.SIGINT)
+        self.assertEqual(process.wait(3 * BUSY), 1, process.said())
+        self.assertEqual(process.said().splitlines()[-1], "trireme: rank 0 was interrupted before the training began")
+        self.gone(ranks.values(), 1)
+
     def test_ranks_are_bound_where_there_is_a_core_for_each(self):
         cores = os.sched_getaffinity(0)
         if len(cores) < 2:
