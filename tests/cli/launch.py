@@ -240,6 +240,15 @@ class Launch(LaunchTest):
         self.assertIn("two processes have rank 1", said[0])
         self.assertEqual(sum("another process has the same rank" in text for text in said[1:]), 1, said)
 
+    def test_two_processes_with_rank_0_end_all(self):
+        """They cannot both listen at the port."""
+        port = str(free_port())
+        ranks = [self.rank({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}) for _ in range(2)]
+        said = [rank.communicate(timeout=60)[1] for rank in ranks]
+        self.assertEqual([rank.returncode for rank in ranks], [1, 1], said)
+        for words in ("another process has the same rank", "two processes have rank 0"):
+            self.assertEqual(sum(words in text for text in said), 1, said)
+
     def test_a_killed_rank_ends_all(self):
         process = self.launch("-n", "3", "train", "e.toml", "--out", "o", *LONG)
         ranks = self.training(process)

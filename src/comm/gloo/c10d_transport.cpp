@@ -30,7 +30,9 @@ constexpr milliseconds kLookInterval{20};
 constexpr milliseconds kKeyInterval{5};
 constexpr milliseconds kForOthers{500};  // before rank 0, which may keep the keys, ends: to read the cause there
 constexpr const char* kTwice = "trireme/twice";  // key of a rank that two processes have
+constexpr const char* kSameRank = "another process has the same rank";
 constexpr const char* kOwnRank = "give each process a rank of its own";
+constexpr double kOtherSeconds = 2;  // for another rank 0 to answer; a program of another kind does not
 
 milliseconds rendezvous_time(const WorldOptions& options) {
   return milliseconds(std::max<int64_t>(1, static_cast<int64_t>(options.rendezvous_seconds * 1000)));
@@ -38,6 +40,10 @@ milliseconds rendezvous_time(const WorldOptions& options) {
 
 std::string place_of(const WorldOptions& options) {
   return options.store_file.empty() ? fmt::format("{}:{}", options.address, options.port) : options.store_file;
+}
+
+std::string where_of(const WorldOptions& options) {
+  return fmt::format("rank {} of {}, rendezvous at {}", options.rank, options.size, place_of(options));
 }
 
 class C10dTransfer final : public Transfer {
@@ -104,19 +110,40 @@ class C10dKeys final : public KeyStore {
   const c10::intrusive_ptr<c10d::Store> store_;
 };
 
+/// The endpoint at which this rank reaches the keys. A machine's own name need not resolve to the machine itself.
+std::string endpoint_of_keys(const WorldOptions& options) {
+  const bool here = options.rank == 0 && !is_loopback(options.address);
+  return endpoint_of(here ? "127.0.0.1" : options.address, options.port);
+}
+
+/// Returns true if another rank 0 hosts keys where this one was to, with the same token. It and the ranks that wait
+/// learn that there are two.
+bool tell_other_rank_0(const WorldOptions& options, const CurveKeys& keys) {
+  try {
+    KeyClient(endpoint_of_keys(options), keys, kOtherSeconds).set(kTwice, std::to_string(options.rank));
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+std::unique_ptr<KeyServer> host_keys(const WorldOptions& options, const CurveKeys& keys) {
+  try {
+    return std::make_unique<KeyServer>(listening_endpoint(options.address, options.port), keys);
+  } catch (const Error&) {
+    if (!tell_other_rank_0(options, keys)) throw;
+  }
+  fail_run({.where = where_of(options), .what = kSameRank, .why = "", .next = kOwnRank});
+}
+
 /// Keys protected by the token. On rank 0 it also hosts them.
 class TokenStore final : public c10d::Store {
  public:
   TokenStore(const WorldOptions& options, milliseconds timeout) : Store(timeout) {
-    const std::string at = endpoint_of(options.address, options.port);
-    check_endpoint(at, /*listens=*/false, !options.token.empty());
+    check_endpoint(endpoint_of(options.address, options.port), /*listens=*/false, !options.token.empty());
     const CurveKeys keys = make_curve_keys(options.token);
-    if (options.rank == 0)
-      server_ = std::make_unique<KeyServer>(listening_endpoint(options.address, options.port), keys);
-    // a machine's own name need not resolve to the machine itself
-    const bool here = options.rank == 0 && !is_loopback(options.address);
-    client_ = std::make_unique<KeyClient>(here ? endpoint_of("127.0.0.1", options.port) : at, keys,
-                                          double(timeout.count()) / 1000);
+    if (options.rank == 0) server_ = host_keys(options, keys);
+    client_ = std::make_unique<KeyClient>(endpoint_of_keys(options), keys, double(timeout.count()) / 1000);
   }
 
   void set(const std::string& key, const std::vector<uint8_t>& value) override {
@@ -173,7 +200,7 @@ void arrive(c10d::Store& store, const WorldOptions& options, const std::string& 
   if (store.add(arrival_key(options.rank) + "/times", 1) > 1) {
     const std::string rank = std::to_string(options.rank);
     store.set(kTwice, std::vector<uint8_t>(rank.begin(), rank.end()));
-    fail_run({.where = where, .what = "another process has the same rank", .why = "", .next = kOwnRank});
+    fail_run({.where = where, .what = kSameRank, .why = "", .next = kOwnRank});
   }
   const std::string size = std::to_string(options.size);
   store.set(arrival_key(options.rank), std::vector<uint8_t>(size.begin(), size.end()));
@@ -192,8 +219,7 @@ void check_ranks_differ(c10d::Store& store, const WorldOptions& options, const s
 
 /// Waits until all ranks are there and names the missing ones. c10d's own wait would only report a timeout.
 void wait_for_all(c10d::Store& store, const WorldOptions& options) {
-  const std::string where =
-      fmt::format("rank {} of {}, rendezvous at {}", options.rank, options.size, place_of(options));
+  const std::string where = where_of(options);
   arrive(store, options, where);
   const std::string size = std::to_string(options.size);
   const Clock::time_point began = Clock::now();
