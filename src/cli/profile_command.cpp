@@ -28,7 +28,8 @@
 namespace trireme {
 namespace {
 
-constexpr int kUsualDegrees = 4;  // default of --devices
+constexpr int kUsualDegrees = 4;     // default of --devices
+constexpr double kShortBudget = 30;  // seconds, which links and updates can exceed on a machine with other users
 
 /// The cost of a kind of layers in one step on one device.
 struct KindRow {
@@ -206,6 +207,11 @@ int run_profile(const ProfileOptions& options) {
   const LayerSites sites(model, site_options(experiment));
   const ProfileRequest request{usual_samples(experiment.batch), degrees_of(options), experiment.optimizer, budget,
                                threads};
+  if (budget < kShortBudget && lacks_links_or_updates(profile, request, experiment.precision))
+    progress.say(
+        fmt::format("links and updates are measured first, whatever --budget \"{}\" is: for some seconds on an idle "
+                    "machine, longer on a busy one; {} keeps them",
+                    options.budget, file.string()));
   const bool shows_progress = ::isatty(STDERR_FILENO) != 0;
   const ProfileReport report = extend_profile(profile, sites, request, [&](const std::string& what) {
     if (shows_progress) std::cerr << fmt::format("\r\033[Kmeasuring {}", what) << std::flush;

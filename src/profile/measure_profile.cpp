@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/devices/memory_speed.h"
 #include "base/machine.h"
@@ -74,6 +75,13 @@ std::vector<int> missing_contributors(const Profile& profile, const std::string&
   return wanted;
 }
 
+std::vector<int> contributors_to_measure(const Profile& profile, const ProfileRequest& request, Precision precision,
+                                         int places) {
+  std::vector<int> contributors;
+  for (int c = 1; c <= 2 * places; c *= 2) contributors.push_back(c);
+  return missing_contributors(profile, update_name(request.optimizer, precision), std::move(contributors));
+}
+
 void measure_machine(Profile& profile, const ProfileRequest& request, Precision precision,
                      const std::function<void(const std::string&)>& progress) {
   profile.machine = fingerprint_of_this_machine(request.threads);
@@ -96,9 +104,7 @@ void measure_machine(Profile& profile, const ProfileRequest& request, Precision 
     profile.links = measure_links(workers);
   }
   look();
-  std::vector<int> contributors;
-  for (int c = 1; c <= 2 * places; c *= 2) contributors.push_back(c);
-  contributors = missing_contributors(profile, update_name(request.optimizer, precision), contributors);
+  const std::vector<int> contributors = contributors_to_measure(profile, request, precision, places);
   if (!contributors.empty()) {
     progress("updates");
     for (const UpdateMeasurement& u : measure_updates(request.optimizer, precision, contributors, request.threads))
@@ -120,6 +126,11 @@ std::vector<int64_t> usual_samples(int64_t batch) {
   for (int64_t n = 1; n < batch; n *= 2) samples.push_back(n);
   samples.push_back(batch);
   return samples;
+}
+
+bool lacks_links_or_updates(const Profile& profile, const ProfileRequest& request, Precision precision) {
+  return profile.links.groups.empty() ||
+         !contributors_to_measure(profile, request, precision, profile.machine.places()).empty();
 }
 
 ProfileReport extend_profile(Profile& profile, const LayerSites& sites, const ProfileRequest& request,

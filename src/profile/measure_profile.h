@@ -30,6 +30,10 @@ struct ProfileReport {
 /// The powers of two below `batch`, and `batch`.
 std::vector<int64_t> usual_samples(int64_t batch);
 
+/// True if extend_profile() would measure links or updates, which it does whatever the budget is. `profile`: empty, or
+/// of this machine.
+bool lacks_links_or_updates(const Profile& profile, const ProfileRequest& request, Precision precision);
+
 /// Adds the missing measurements to `profile`, which must be of this machine or empty (then it becomes one of this
 /// machine): device, links, updates, then layers. Layers are measured cheapest number of samples and degree first, with
 /// priority for degree 1, while the budget allows. `progress` is called with the name of each measurement.

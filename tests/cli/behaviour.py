@@ -61,13 +61,17 @@ class Profile(CliTest):
         self.refused("profile", "e.toml", "--budget", "soon", says=["--budget", "soon"])
 
     def test_says_what_the_budget_left_out(self):
-        out, _ = self.trireme("profile", "e.toml", "--out", "p.json", "--budget", "1 ms")
+        early = "links and updates are measured first"
+        out, err = self.trireme("profile", "e.toml", "--out", "p.json", "--budget", "1 ms")
+        self.assertIn(early, " ".join((out + err).split()))
         self.assertIn('not measured, because --budget "1 ms" was too short', out)
         self.assertRegex(out, r'it took .* with --budget "1 ms": \d.* for links and updates, which are always measured, .* for layers, '
                               r'and \d.* for trial steps, which do not count\n')
         out, _ = self.trireme("profile", "e.toml", "--out", "q.json", "--budget", "0.001")  # seconds
         self.assertIn('not measured, because --budget "0.001" was too short', out)
         self.assertIn("32 samples at tensor degree 1", out)
+        out, err = self.trireme("profile", "e.toml", "--out", "q.json", "--budget", "1 ms")
+        self.assertNotIn(early, " ".join((out + err).split()), "the file has them")
 
 
 class Compare(CliTest):
