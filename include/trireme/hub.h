@@ -188,6 +188,9 @@ class Hub {
   /// waiting.
   virtual double total(double number, std::span<const int> members = {}) = 0;
   void barrier(std::span<const int> members = {}) { total(0, members); }
+  /// Returns each member's tensor, in the order of the members, as the caller's own memory. A tensor may be of any
+  /// dtype that communicators gather, bytes among them.
+  virtual std::vector<at::Tensor> gather(const at::Tensor& tensor, std::span<const int> members = {}) = 0;
 
   // -- collectives of all replicas that run in the background; any number at once, begun in the same order by all. The
   // hub takes the tensors: the caller must not use their memory from now on.

@@ -101,6 +101,28 @@ TEST_P(Hubs, SubsetsAverageAmongThemselves) {
   });
 }
 
+TEST_P(Hubs, SubsetsGatherBytes) {
+  constexpr int64_t kBytes = 7;
+  auto world = make_world(GetParam(), 5);
+  run_replicas(*world, [&](Hub& hub) {
+    const std::vector<int> odd = {1, 3}, even = {0, 2, 4};
+    const std::vector<int>& mine = hub.replica() % 2 ? odd : even;
+    for (int turn = 0; turn < 2; ++turn) {
+      const at::Tensor code = at::full({kBytes}, 10 * turn + hub.replica(), at::kByte);
+      const std::vector<at::Tensor> gathered = hub.gather(code, mine);
+      ASSERT_EQ(gathered.size(), mine.size());
+      for (size_t m = 0; m < mine.size(); ++m)
+        EXPECT_TRUE(at::equal(gathered[m], at::full({kBytes}, 10 * turn + mine[m], at::kByte)));
+      EXPECT_TRUE(hub.gather(at::empty({0}, at::kByte), mine)[1].numel() == 0);
+    }
+    const int64_t others = int64_t(mine.size()) - 1;
+    // Over a star a replica sends its tensor once and gets all tensors.
+    EXPECT_EQ(hub.counts().bytes_sent, 2 * kBytes * (GetParam() == Kind::remote ? 1 : others));
+    EXPECT_EQ(hub.counts().bytes_received, 2 * kBytes * (GetParam() == Kind::remote ? others + 1 : others));
+    EXPECT_EQ(hub.counts().collectives, 4);
+  });
+}
+
 TEST_P(Hubs, ExchangesRunBesideOtherWork) {
   auto world = make_world(GetParam(), 3);
   run_replicas(*world, [&](Hub& hub) {
@@ -213,6 +235,20 @@ TEST(VirtualHub, CollectivesTakeTheirLinks) {
     EXPECT_DOUBLE_EQ(hub.counts().idle_seconds, hub.replica() == 2 ? 0 : 4);
     EXPECT_DOUBLE_EQ(hub.counts().exchange_seconds, 6.4);
     EXPECT_DOUBLE_EQ(hub.counts().compute_seconds, hub.replica() == 2 ? 5 : 1);
+  });
+}
+
+TEST(VirtualHub, GathersTakeTheirLinks) {
+  const FixedTimes times({1, 5, 2, 2});
+  VirtualWorld world(4, times, {.replicas = {{.bandwidth = 1e6, .latency = 0.1}}});
+  run_replicas(world, [&](Hub& hub) {
+    const std::vector<int> pair = hub.replica() < 2 ? std::vector<int>{0, 1} : std::vector<int>{2, 3};
+    hub.begin_step();
+    hub.end_step();
+    hub.gather(at::ones({2000000}, at::kByte), pair);  // 2 s, one round; the other pair does not wait
+    EXPECT_DOUBLE_EQ(hub.now(), (hub.replica() < 2 ? 5 : 2) + 2.1);
+    EXPECT_DOUBLE_EQ(hub.counts().idle_seconds, hub.replica() == 0 ? 4 : 0);
+    EXPECT_DOUBLE_EQ(hub.counts().exchange_seconds, 2.1);
   });
 }
 

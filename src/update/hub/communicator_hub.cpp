@@ -89,15 +89,32 @@ int CommunicatorHub::sum(std::span<at::Tensor> tensors, std::span<const int> mem
   const std::vector<int> list = checked(members);
   const int n = int(list.size()), index = int(std::lower_bound(list.begin(), list.end(), replica()) - list.begin());
   count(sum_bytes(tensors, n, index), sum_bytes(tensors, n, (index + n - 1) % n));
-  Communicator& group = group_of(list, /*of_control=*/!metered());
+  meet(list, [&](Communicator& group) {
+    for (at::Tensor& tensor : tensors) group.all_reduce(tensor);
+  });
+  return n;
+}
+
+std::vector<at::Tensor> CommunicatorHub::gather(const at::Tensor& tensor, std::span<const int> members) {
+  const std::vector<int> list = checked(members);
+  const int64_t bytes = int64_t(list.size() - 1) * int64_t(tensor.nbytes());
+  count(bytes, bytes);
+  std::vector<at::Tensor> gathered;
+  gathered.reserve(list.size());
+  while (gathered.size() < list.size()) gathered.push_back(at::empty_like(tensor));
+  meet(list, [&](Communicator& group) { group.all_gather(tensor, gathered); });
+  return gathered;
+}
+
+void CommunicatorHub::meet(const std::vector<int>& members, const std::function<void(Communicator& group)>& operation) {
+  Communicator& group = group_of(members, /*of_control=*/!metered());
   const double waited_before = group.count().wait_seconds, began = now();
   const VirtualTime::Untimed quiet(metered() ? What::nothing : What::everything);
-  for (at::Tensor& tensor : tensors) group.all_reduce(tensor);
-  if (!metered()) return n;
+  operation(group);
+  if (!metered()) return;
   const double waited = group.count().wait_seconds - waited_before;
   counts_.idle_seconds += waited;
   counts_.exchange_seconds += std::max(0.0, now() - began - waited);
-  return n;
 }
 
 std::unique_ptr<Pending> CommunicatorHub::begin(std::vector<at::Tensor> tensors, Exchange exchange) {

@@ -1,6 +1,7 @@
 // The Hub of replicas that exchange through Communicators, over any backend, and visit a server through Visits.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -27,6 +28,7 @@ class CommunicatorHub : public Hub {
   void enter() override {}
   void leave() override {}
   double total(double number, std::span<const int> members) override;
+  std::vector<at::Tensor> gather(const at::Tensor& tensor, std::span<const int> members) override;
   std::unique_ptr<Pending> begin_average(std::vector<at::Tensor> tensors) override;
   std::unique_ptr<Pending> begin_gather(at::Tensor tensor) override;
   std::vector<Reply> visit(std::vector<ShardRequest> requests) override;
@@ -49,6 +51,8 @@ class CommunicatorHub : public Hub {
   class Overlapped;
 
   std::unique_ptr<Pending> begin(std::vector<at::Tensor> tensors, Exchange exchange);
+  /// Calls `operation` with the group of the members, and counts its time.
+  void meet(const std::vector<int>& members, const std::function<void(Communicator& group)>& operation);
   /// Returns the group of `members`, for metered or (of_control) unmetered exchanges.
   Communicator& group_of(const std::vector<int>& members, bool of_control);
   void count(int64_t bytes_sent, int64_t bytes_received);

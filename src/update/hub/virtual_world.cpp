@@ -110,7 +110,7 @@ class VirtualHub final : public CommunicatorHub {
   }
 
   double total(double number, std::span<const int> members) override {
-    const auto exchange = arrive_and_wait(Queue::control, checked(members), {});
+    const auto exchange = arrive_and_wait(Queue::control, Collective::barrier, checked(members), {});
     double sum;
     {
       const TouchedBytes::Paused not_of_the_policy;
@@ -118,6 +118,17 @@ class VirtualHub final : public CommunicatorHub {
     }
     pass(*exchange);
     return sum;
+  }
+
+  std::vector<at::Tensor> gather(const at::Tensor& tensor, std::span<const int> members) override {
+    const auto exchange = arrive_and_wait(Queue::exchange, Collective::all_gather, checked(members), {tensor});
+    std::vector<at::Tensor> gathered;
+    {
+      const TouchedBytes::Paused not_of_the_policy;
+      gathered = CommunicatorHub::gather(tensor, exchange->present);
+    }
+    pass(*exchange);
+    return gathered;
   }
 
   std::unique_ptr<Pending> begin_average(std::vector<at::Tensor> tensors) override {
@@ -131,7 +142,8 @@ class VirtualHub final : public CommunicatorHub {
 
  protected:
   int sum(std::span<at::Tensor> tensors, std::span<const int> members) override {
-    const auto exchange = arrive_and_wait(Queue::exchange, checked(members), {tensors.begin(), tensors.end()});
+    const auto exchange =
+        arrive_and_wait(Queue::exchange, Collective::all_reduce, checked(members), {tensors.begin(), tensors.end()});
     {
       const TouchedBytes::Paused not_of_the_policy;
       CommunicatorHub::sum(tensors, exchange->present);
@@ -173,8 +185,9 @@ class VirtualHub final : public CommunicatorHub {
     return world_.attendance_.come({queue, collective, metered()}, std::move(members), replica(), std::move(tensors));
   }
   /// Waits until all members have arrived.
-  std::shared_ptr<Gathered> arrive_and_wait(Queue queue, std::vector<int> members, std::vector<at::Tensor> tensors) {
-    auto exchange = come(queue, Collective::all_reduce, std::move(members), std::move(tensors));
+  std::shared_ptr<Gathered> arrive_and_wait(Queue queue, Collective collective, std::vector<int> members,
+                                            std::vector<at::Tensor> tensors) {
+    auto exchange = come(queue, collective, std::move(members), std::move(tensors));
     world_.attendance_.wait(*exchange);
     return exchange;
   }

@@ -18,7 +18,7 @@ enum class Verb : uint16_t {
   sum,            ///< sum of the tensors over the members; numbers: the members, none: all
   total,          ///< sum of the first number; the further numbers are the members
   sum_meanwhile,  ///< as sum, over all clients, in the background; any number at once
-  gather,         ///< one tensor of each client, by client number; in the background
+  gather,         ///< one tensor of each member, by client number; numbers: as of sum; in the background
   visit,          ///< a Request to a shard
   report,         ///< to the server's owner; not answered
   leave,          ///< numbers: counts of its exchanges (HubCounts). Or text: why it failed; then not answered

@@ -61,6 +61,21 @@ class RemoteHub final : public Hub {
     return answer.numbers.at(kTotal);
   }
 
+  /// In the background queue, where the server gathers; the replica waits for it.
+  std::vector<at::Tensor> gather(const at::Tensor& tensor, std::span<const int> members) override {
+    if (is_alone(members)) return {tensor.clone()};
+    const double set_out = steady_seconds();
+    Message message{.verb = Verb::gather, .tensors = {tensor}};
+    for (const int member : listed(members)) message.numbers.push_back(member);
+    Message answer = ask(std::move(message));
+    if (metered()) {
+      ++counts_.collectives;
+      counts_.bytes_received += bytes_of(answer.tensors);
+      count_time(set_out, answer.numbers.at(kWaited));
+    }
+    return std::move(answer.tensors);
+  }
+
   std::unique_ptr<Pending> begin_average(std::vector<at::Tensor> tensors) override {
     return begin(Verb::sum_meanwhile, std::move(tensors));
   }
