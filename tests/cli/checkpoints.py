@@ -190,6 +190,7 @@ class Checkpoints(CliTest):
         for k, (policy, extra) in enumerate((("local-sgd,every=3 steps", []), ("local-sgd,every=3 steps,overlap=2", []),
                                              ("diloco,every_steps=3", []),
                                              ("streaming-diloco,every_steps=4,fragments=2", []), ("gossip,every=2 steps,graph=ring", []),
+                                             ("gossip,every=2 steps,compression=sign,gamma=0.3", []),
                                              ("local-sgd,every=3 steps,inner=pipeline=2", ["--devices", "4"]),
                                              ("diloco,every_steps=3,inner=data=2,sharding=zero2", ["--devices", "4"]),
                                              ("local-sgd,every=3 steps",

@@ -106,6 +106,7 @@ class Launch(LaunchTest):
     def test_replicas_that_agree_may_be_processes(self):
         """Each process is a replica; the workers of its inner plan are threads."""
         for k, (policy, devices) in enumerate((("local-sgd,every=2 steps", 2), ("diloco,every_steps=3", 2), ("fedavg,rounds=2", 2),
+                                               ("gossip,every=2 steps,compression=topk:0.1", 2),
                                                ("local-sgd,every=2 steps,inner=pipeline=2", 4),
                                                ("local-sgd,every=3 steps,inner=tensor=2", 4),
                                                ("local-sgd,every=3 steps,inner=data=2,sharding=zero3", 4))):

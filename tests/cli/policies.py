@@ -156,8 +156,8 @@ class Policies(CliTest):
     def test_predicted_beside_what_the_modelled_clock_measured(self):
         self.modelled('link.bandwidth = "10 MB/s"\nlink.latency = "1 ms"\n')
         self.predicts = True
-        self.trireme("compare", "e.toml", "--strategies", "local-sgd,every=2 steps,diloco,every_steps=3,synchronous", "--devices", "2",
-                     "--json", "c.json", "--out", "run")
+        strategies = "local-sgd,every=2 steps,diloco,every_steps=3,synchronous,gossip,compression=bf16"
+        self.trireme("compare", "e.toml", "--strategies", strategies, "--devices", "2", "--json", "c.json", "--out", "run")
         for row in self.json("c.json")["rows"]:
             seconds = row["evaluations"][-1]["seconds"] / 6
             self.assertAlmostEqual(row["predicted"]["step_seconds"] / seconds, 1, delta=0.02, msg=row["name"])
@@ -187,6 +187,8 @@ class Policies(CliTest):
             (["train", "e.toml", "--plan", "local-sgd", "--set", "update.virtual.jitter=0.1"], ["step_seconds"]),
             (["train", "e.toml", "--plan", "synchronous"], ["synchronous", "update.virtual", "use data"]),
             (["train", "e.toml", "--plan", "local-sgd,every=4 steps,overlap=5"], ["overlap", "before the next"]),
+            (["train", "e.toml", "--plan", "gossip,graph=random,compression=sign"], ["compression", "on a random graph"]),
+            (["train", "e.toml", "--plan", "gossip,gamma=0.5"], ["gamma", "give compression too"]),
             (["train", "e.toml", "--plan", "local-sgd", "--set", "update.virtual.step_seconds=1 s", "--set", "update.virtual.cluster=c"],
              ["step_seconds", "cluster"]),
             (["verify", "e.toml", "--plan", "local-sgd"], ["local-sgd"]),

@@ -34,7 +34,8 @@ INSTANTIATE_TEST_SUITE_P(Policies, AgreementMemoryOfRuns,
                                            "diloco,every_steps=3", "streaming-diloco,every_steps=4,fragments=2",
                                            "async-average", "easgd,period=2", "downpour,push_every=2,fetch_every=2",
                                            "shat,period=2", "fedavg,rounds=3", "fedadam,rounds=3", "scaffold,rounds=3",
-                                           "gossip", "partial"),
+                                           "gossip", "gossip,compression=topk:0.1", "gossip,compression=sign",
+                                           "partial"),
                          [](const auto& info) {
                            std::string name = info.param;
                            for (char& c : name)

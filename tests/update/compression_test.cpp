@@ -20,6 +20,7 @@
 #include "update/error_feedback.h"
 #include "update/fedbuff.h"
 #include "update/federated.h"
+#include "update/gossip.h"
 #include "update/hub/thread_world.h"
 #include "update/hub/virtual_world.h"
 #include "update/local_sgd.h"
@@ -161,6 +162,8 @@ std::vector<Subject> subjects() {
   const AggregateOptions equal{.kind = AggregateOptions::Kind::equal};
   return {
       {"local-sgd", [](Code c) { return local_sgd({.every = steps(3), .compression = c}); }},
+      {"gossip",
+       [](Code c) { return gossip({.every = steps(2), .compression = c, .gamma = c ? usual_gamma(*c) : 1}); }},
       {"diloco", [](Code c) { return diloco({.every = 4, .compression = c}); }},
       {"streaming-diloco",
        [](Code c) { return diloco({.every = 6, .fragments = 3, .overlap = 2, .mix = 0.5, .compression = c}); }},
@@ -307,7 +310,7 @@ TEST(CompressedPolicies, AnswerBadOptions) {
             read("policy = \"fedavg\"")->description());
   for (const char* text : {"\"zip\"", "\"topk:0\"", "\"topk:1.5\"", "\"topk:nan\"", "\"topk:\""})
     expect_error(Blame::user, {"compression"}, [&] { read(std::string("policy = \"easgd\"\ncompression = ") + text); });
-  for (const char* policy : {"hogwild", "gossip", "synchronous", "streaming-diloco"})
+  for (const char* policy : {"hogwild", "synchronous", "streaming-diloco"})
     expect_error(Blame::user, {"compression"},
                  [&] { read(std::string("policy = \"") + policy + "\"\ncompression = \"sign\""); });
   expect_error(Blame::user, {"compression"},

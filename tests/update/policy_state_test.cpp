@@ -13,6 +13,7 @@
 #include "update/easgd.h"
 #include "update/fedbuff.h"
 #include "update/federated.h"
+#include "update/gossip.h"
 #include "update/hogwild.h"
 #include "update/local_sgd.h"
 #include "update/partial.h"
@@ -148,6 +149,19 @@ TEST(PolicyStates, LocalSgdByEpochsAtTheEndsOfEpochs) {
                    .steps = {12, 8, 12}};
   expect_resumes(
       run, [](int r) { return r == 1 ? 4 : 6; }, "local-sgd by epochs");
+}
+
+TEST(PolicyStates, Gossip) {
+  using Graph = GossipOptions::Graph;
+  for (const GossipOptions& options :
+       {GossipOptions{.graph = Graph::random, .every = steps(2), .moments = Moments::averaged, .seed = 3},
+        {.every = steps(2), .compression = kSparse, .gamma = 0.5},
+        {.graph = Graph::ring, .moments = Moments::reset, .compression = kSigns, .gamma = 0.4}}) {
+    ToyRun run{.make = with(gossip, options), .momentum = 0.5};
+    expect_resumes_everywhere(run, gossip(options)->description(), false);
+    run.seconds = {1, 1.5, 0.75, 1};
+    expect_resumes_anywhere(run, gossip(options)->description() + ", four replicas");
+  }
 }
 
 TEST(PolicyStates, Diloco) {
