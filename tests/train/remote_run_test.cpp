@@ -74,6 +74,7 @@ constexpr const char* kPolicies[] = {"local-sgd",
                                      "diloco,every_steps=2",
                                      "streaming-diloco,every_steps=4",
                                      "gossip,every=2 steps",
+                                     "gossip,every=2 steps,compression=bf16",
                                      "fedavg,rounds=2",
                                      "fedavg,rounds=2,local_parameters=fc1.*",
                                      "fedadam,rounds=2"};

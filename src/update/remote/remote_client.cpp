@@ -73,6 +73,7 @@ class RemoteHub final : public Hub {
       counts_.bytes_received += bytes_of(answer.tensors);
       count_time(set_out, answer.numbers.at(kWaited));
     }
+    for (at::Tensor& gathered : answer.tensors) gathered = gathered.to(tensor.device());
     return std::move(answer.tensors);
   }
 
