@@ -132,20 +132,20 @@ has its own link), no communication while computing (`overlaps = false` in the c
 the device does nothing else), and fewer samples on each device.
 
 "Exposed" is the share of a step in which a device moves data and computes nothing; "waiting" is the share in which it
-does neither. "Best fixed plan" is the fastest when simulated of one device, data, tensor, pipeline (`1f1b`), both
-hybrids, and the plan that `hybrid-static` chooses by its own formula. Gains of 1.18 and more are bold."""
+does neither. "Best fixed plan" is the plan with the fastest simulated step among one device, data, tensor, pipeline
+(`1f1b`), both hybrids, and the plan that `hybrid-static` chooses by its own formula. Gains of 1.18 and more are bold."""
 READING = """So an adaptive plan gains only where two conditions hold together.
 
-First, data parallelism must expose its reductions. Over NVLink it does not, and then an adaptive plan can be only data
-parallelism, or equally good.
+First, in data parallelism the reductions of gradients must be exposed: not hidden behind computing. Over NVLink they are
+hidden. Then the best adaptive plan is data parallelism, or a plan that is as fast.
 
-Second, another plan must send less than the reductions. The reductions send the gradients of the weights, whatever the
-batch. Tensor parallelism sends activations of every layer, and pipelines send the activations at the borders of the
-stages; both shrink with the number of samples. A ResNet has large activations: with 16 samples on a device hardly any
-plan sends less, and with fewer samples the last layers (many weights, small images) are split. A transformer has small
-activations at the borders and many weights: pipelines win as links get slower.
+Second, another plan must send less than these reductions. The reductions send the gradients of the weights, and their
+bytes do not depend on the batch. Tensor parallelism sends activations of every layer, and pipelines send the
+activations at the borders of the stages; both become fewer with fewer samples. A ResNet has large activations: with 16
+samples on a device hardly any plan sends less, and with fewer samples the last layers (many weights, small images) are
+split. A transformer has small activations at the borders and many weights: with slower links pipelines are the best.
 
-Where "over the best fixed plan" is 1.00 and "exact over hybrid-static" is not, the best plan is a fixed one: one device
+If "over the best fixed plan" is 1.00 and "exact over hybrid-static" is not, the best plan is a fixed one: one device
 or a fixed pipeline."""
 if __name__ == "__main__":
     main()

@@ -138,18 +138,18 @@ This page compares adaptive with fixed plans for ResNet-50 and ViT-B/16 on up to
 Baligodugula and Amsaad (2025). [adaptive-real.md](adaptive-real.md) has the same strategies in real runs.
 
 Written by `bench/adaptive.sh > docs/adaptive.md`; do not edit by hand."""
-SEEN = """A number above 1 is how many times as long the other plan takes. Where a model does not fit on one device, speedups
-and efficiency are relative to the fastest plan on the fewest devices on which a plan fits; by definition that plan has
-an efficiency of 100 %. `exact` is at most 1 % slower than `asa` or a fixed plan, because these plans are among its
-candidates.
+SEEN = """In a column "x over y", a number says how many times as long as plan x plan y takes: above 1, x is faster. If a model
+does not fit on one device, speedups and efficiency are relative to the fastest plan on the fewest devices on which a
+plan fits; by definition that plan has an efficiency of 100 %. `exact` is at most 1 % slower than `asa` or a fixed plan,
+because these plans are among its candidates.
 
 The paper claims 18 % (1.18) for the adaptive strategy over the hybrid one, and 3.2 for the hybrid over one device on 8.
 The fixed hybrids here are already faster than that, so there is less to gain. Over NVLink the reductions of gradients
-hide behind backward, and a data-parallel step computes nearly all of the time. It is less than 8 times as fast because
-of its computing: smaller operators on each device, slower operators while the device communicates, and the whole update
-on every device. Where "exact over hybrid-static" is below 1.18, the aim is missed by the difference;
-[the last section](#why-so-little-is-gained-measured-apart) has the cases in which it is reached. `exact` searches for
-at most 60 s: on a busy machine it may find less.
+are hidden behind backward, and a data-parallel step computes nearly all of the time. That it is less than 8 times as
+fast as on one device has three reasons: operators on each device are smaller, operators are slower while the device
+communicates, and every device makes the whole update. The aim is a gain of 1.18. It is missed where "exact over
+hybrid-static" is below 1.18; [the last section](#why-so-little-is-gained-measured-apart) has the cases in which it is
+reached. `exact` searches for at most 60 s: on a busy machine it may find a slower plan.
 """
 if __name__ == "__main__":
     main()

@@ -168,14 +168,14 @@ accuracy that is kept or better. Here the same training is compared with a gradi
   clusters like the authors' have.
 - `gradients in every step` is `synchronous`: a ring all-reduce after each backward pass, none of it hidden.
   `average per epoch` is `local-sgd`. `asynchronous average` is `async-average` with dislib's share of 1/2."""
-SEEN = """"Lost" is the difference between one worker and 64 workers with the same policy. Over the slow network, a gradient in
-every step spends most of its time on communication. Averaging once per epoch communicates little, and saves nearly all
-the time that 64 workers can save. The asynchronous average moves every worker's weights through one server: where
-epochs are short, all workers wait for that server's connection. Over the fast network the three policies take about the
-same time, so only the quality matters for the choice.
+SEEN = """"Lost" is the difference between one worker and 64 workers with the same policy. Over the slow network, training with a
+gradient in every step spends most of its time on communication. Averaging once per epoch communicates little, and saves
+nearly all the time that 64 workers can save. The asynchronous average moves every worker's weights through one server:
+if epochs are short, all workers wait for that server's connection. Over the fast network the three policies take about
+the same time, so only the quality matters for the choice.
 
-The 95 % compare equal epochs, not equal quality: after equally many epochs 64 workers have made only a 64th of the
-steps, and their quality is lower. For the data sets that were also trained with more epochs, the tables below show
+The claim of 95 % less time is about equal epochs, not equal quality: after equally many epochs 64 workers have made
+only a 64th of the steps, and their quality is lower. For the data sets that were also trained with more epochs, the tables below show
 whether 64 workers reach the quality of one worker, and how much time they then save."""
 ABOUT = {
     "epoch-averaging": "A multilayer perceptron (784-200-200-10, 199,210 weights), SGD with momentum, 4 epochs; 20 µs a sample.",

@@ -21,14 +21,14 @@ constexpr const char* kIntroduction[] = {
     "Each table names what is calibrated: mostly nothing or one number, in two tables two, on rows that are marked or "
     "on measurements published elsewhere. Everything else is predicted, nothing is tuned per row, and rows that differ "
     "from the publication are shown as they are.",
-    "Ranks are not as good as they should be everywhere: Kendall's tau is 0.66 to 0.88, where 0.85 is the aim, and "
-    "in one of the tables of layouts the first choice costs 4.5 %, where 2 % is the aim.",
-    "`bench/validation.sh --check` fails where the error of a row exceeds its limit (the greatest relative error; of "
-    "shares of time the greatest difference), or "
-    "where a statement "
-    "under a table is not true. Absolute speeds of machines that are known only from a datasheet are off by tens of "
-    "per cent "
-    "([clusters.md](clusters.md)). The purpose of this page is to compare ratios between plans on one machine.",
+    "Predictions do not order plans well enough in all tables: Kendall's tau (a rank correlation) is 0.66 to 0.88, and "
+    "the aim is 0.85. In one of the tables of layouts the plan that is predicted to be the fastest is 4.5 % slower "
+    "than the fastest, and the aim is 2 %.",
+    "`bench/validation.sh --check` fails if the error of a row exceeds its limit (the greatest relative error; for "
+    "shares of time the greatest difference), or if a statement under a table is not true. Absolute speeds of machines "
+    "that are known only from a datasheet are off by tens of per cent ([clusters.md](clusters.md)). The purpose of "
+    "this "
+    "page is to compare ratios between plans on one machine.",
     "Not here yet: torchtitan's measurements, which wait for recompute operator by operator and for float8; "
     "DeepSpeed-Ulysses, OPT and BLOOM, which were not compared."};
 
