@@ -132,9 +132,8 @@ void Worker::State::begin(const Program* training_program, const Program* evalua
 /// Takes this worker's part of the state that the run's earlier workers left. Running statistics were taken when the
 /// buffers were created.
 void Worker::State::resume(const Program& program, const TrainingState& from) {
-  check_migrates(program);
   batches.resume(from.updates);
-  replicas->resume(from.updates);
+  replicas->resume(options.seed, from.updates);
   communicator->barrier();
   give_state(program, context.rank, from, *replicas);
   for (const Op& op : program.ops) {

@@ -40,7 +40,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Beginning, writes_checkpoints, resumes, step,
 
 template <typename State>
 auto maps_of(State& state) {
-  return std::array{&state.weights, &state.buffers, &state.averaged_buffers, &state.carried, &state.agreement};
+  return std::array{&state.weights, &state.buffers, &state.averaged_buffers, &state.errors,
+                    &state.factors, &state.carried, &state.agreement};
 }
 
 /// Calls `each` with every tensor of the state and its description.

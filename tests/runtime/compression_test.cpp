@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <utility>
 
 #include "../support/ranks.h"
 #include "base/random.h"
@@ -199,6 +201,66 @@ TEST(PowerSgd, SeesGradientsAgainAfterZeros) {
   });
   EXPECT_EQ(sums[1].abs().max().item<double>(), 0);
   EXPECT_LE((sums[5] - 2 * late.flatten()).abs().max().item<double>(), 1e-11);
+}
+
+/// What workers leave to those that go on.
+struct Left {
+  at::Tensor error, factor;  ///< the sum of the errors; undefined: none
+  int64_t reductions = 0;
+};
+
+/// Reduces `steps` gradients, of which each worker has a part, and goes on from what `left` has. Returns the results.
+std::vector<at::Tensor> go_on(int workers, int steps, Left& left, const std::function<at::Tensor(int64_t)>& whole_at) {
+  const Bucket bucket = make_bucket(workers, {{12, 10}});
+  std::vector<at::Tensor> sums;
+  std::vector<Left> own(static_cast<size_t>(workers));
+  test_support::run_ranks(workers, [&](Communicator& world) {
+    const int rank = world.rank();
+    PowerSgd power(bucket, 2, true, at::kDouble);
+    power.initialize(kSeed, "0", left.reductions);
+    const FactorPiece piece = power.pieces().at(0);
+    if (left.error.defined()) {
+      piece.error.copy_(left.error / workers);
+      piece.factor.copy_(left.factor);
+    }
+    for (int64_t step = left.reductions; step < left.reductions + steps; ++step) {
+      at::Tensor flat = at::zeros({bucket.elements}, at::kDouble);
+      flat.narrow(0, 0, 120).copy_(whole_at(step) * 2 * (rank + 1) / (workers * (workers + 1)));
+      power.all_reduce(flat, world);
+      if (rank == 0) sums.push_back(flat.narrow(0, 0, 120).clone());
+    }
+    own[size_t(rank)] = {.error = piece.error, .factor = piece.factor};
+  });
+  left.error = at::zeros({120}, at::kDouble);
+  for (const Left& worker : own) {
+    left.error += worker.error;
+    EXPECT_TRUE(at::equal(worker.factor, own[0].factor));
+  }
+  left.factor = own[0].factor;
+  left.reductions += steps;
+  return sums;
+}
+
+/// Another number of workers goes on with the sum of errors and Q: the sums are those of workers that did not stop. The
+/// first gradients are zero, so that Q's columns are drawn anew, before and after the first stop.
+TEST(PowerSgd, AnyNumberOfWorkersGoesOnWithWhatIsLeft) {
+  const auto whole_at = [](int64_t step) {
+    return step < 2 ? at::zeros({120}, at::kDouble) : draw({120}, fmt::format("whole{}", step));
+  };
+  Left uninterrupted, left;
+  const std::vector<at::Tensor> expected = go_on(2, 8, uninterrupted, whole_at);
+  at::Tensor owed = at::zeros({120}, at::kDouble);
+  for (const auto& [workers, steps] : {std::pair(2, 1), std::pair(3, 3), std::pair(1, 2), std::pair(4, 2)}) {
+    const int64_t first = left.reductions;
+    const std::vector<at::Tensor> sums = go_on(workers, steps, left, whole_at);
+    for (int64_t step = first; step < left.reductions; ++step) {
+      const at::Tensor &got = sums.at(size_t(step - first)), &wanted = expected.at(size_t(step));
+      EXPECT_LE((got - wanted).abs().max().item<double>(), 1e-10) << "step " << step << ", " << workers << " workers";
+      owed += whole_at(step) - got;
+    }
+    EXPECT_LE((left.error - owed).abs().max().item<double>(), 1e-11) << "what the sums lack so far";
+  }
+  EXPECT_GT(owed.abs().max().item<double>(), 0.1);
 }
 
 TEST(PowerSgd, NanStaysVisible) {

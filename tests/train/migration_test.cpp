@@ -3,9 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
-#include "../base/expect_error.h"
 #include "equivalence.h"
 #include "program/compile.h"
 #include "runtime/worker_threads.h"
@@ -98,6 +99,8 @@ void compare_states(const TrainingState& a, const TrainingState& b, const Compar
   compare_maps(a.buffers, b.buffers, "buffer", compare);
   compare_maps(a.averaged_buffers, b.averaged_buffers, "averaged buffer", compare);
   compare_maps(a.carried, b.carried, "carried state", compare);
+  compare_maps(a.errors, b.errors, "error", compare);
+  compare_maps(a.factors, b.factors, "factor", compare);
   ASSERT_EQ(a.optimizer.size(), b.optimizer.size());
   for (const auto& [name, states] : b.optimizer) {
     ASSERT_EQ(a.optimizer.at(name).size(), states.size()) << name;
@@ -241,11 +244,77 @@ TEST(Migration, CurvesOfOtherLayers) {
                              {{"data=2", 1}, {"tensor=2", 1}, {"pipeline=2,micro_batches=1", 1}});
 }
 
-TEST(Migration, RestsOfPowerSgdCannotMove) {
+Leg under_power_sgd(int workers, const std::string& more, int64_t steps) {
+  return {fmt::format("data={}{},compression=powersgd:1", workers, more), steps, true};
+}
+
+/// PowerSGD's result depends only on the sum of what its workers have, so its curve does not depend on their number.
+TEST(Migration, WhatPowerSgdOwesGoesOnWithAnyNumberOfWorkers) {
+  const Settings settings{.optimizer = momentum_with_averages()};
+  for (const auto& [name, more] : {std::pair("mlp", ""), std::pair("mlp", ",tensor=2"), std::pair("convnet", ""),
+                                   std::pair("mlp", ",pipeline=2,micro_batches=2")}) {
+    SCOPED_TRACE(fmt::format("{}{}", name, more));
+    const Model model = small_model(name);
+    const LegResult whole = run_leg(model, under_power_sgd(2, more, 7), settings, 0, nullptr);
+    const std::vector<LegResult> parts = run_legs(model,
+                                                  {under_power_sgd(2, more, 2), under_power_sgd(3, more, 2),
+                                                   under_power_sgd(2, more, 2), under_power_sgd(2, more, 1)},
+                                                  settings);
+    std::vector<double> losses;
+    for (const LegResult& leg : parts) losses.insert(losses.end(), leg.losses.begin(), leg.losses.end());
+    ASSERT_EQ(losses.size(), whole.losses.size());
+    for (size_t s = 0; s < losses.size(); ++s)
+      EXPECT_LE(std::abs(losses[s] - whole.losses[s]), 1e-9 * std::abs(whole.losses[s])) << "step " << s;
+    ASSERT_FALSE(whole.at_end.errors.empty());
+    for (const auto& [parameter, error] : whole.at_end.errors)
+      EXPECT_GT(error.abs().max().item<double>(), 1e-6) << parameter;
+    compare_states(parts.back().at_end, whole.at_end,
+                   [](const at::Tensor& a, const at::Tensor& b, const std::string& what) {
+                     EXPECT_LE(relative_difference(a, b, 1e-6), 1e-8) << what;
+                   });
+  }
+}
+
+FactorsLeft left_under(const std::string& way, const Model& model, const TrainingState& state) {
+  return factors_left(compile(model, plan_of(way, model), {.private_replicas = true}), state);
+}
+
+TEST(Migration, PlansWithoutPowerSgdDropWhatItOwes) {
   const Model model = small_model("mlp");
-  expect_error(Blame::run, {"powersgd"}, [&] {
-    run_leg(model, {"data=2,compression=powersgd:1", 1, true}, {}, 0, nullptr);
-  });
+  const LegResult before = run_leg(model, under_power_sgd(2, "", 3), {}, 0, nullptr);
+  TrainingState expected = before.at_end;
+  const size_t parameters = expected.errors.size();
+  ASSERT_GT(parameters, 0u);
+  expected.errors.clear();
+  expected.factors.clear();
+  for (const char* way : {"data=1", "data=2", "data=1,compression=powersgd:1", "data=2,sharding=zero1",
+                          "data=2,compression=bf16", "pipeline=2,micro_batches=2,compression=powersgd:1"}) {
+    SCOPED_TRACE(way);
+    const FactorsLeft left = left_under(way, model, before.at_end);
+    EXPECT_EQ(left.errors.size(), parameters);
+    EXPECT_TRUE(left.factors.empty());
+    expect_same_bits(run_leg(model, {way, 0, true}, {}, 3, &before.at_end).at_begin, expected);
+  }
+}
+
+/// Q belongs to one rank and one division of a parameter; the errors do not.
+TEST(Migration, OtherFactorsOfPowerSgdAreDrawnAnew) {
+  const Model model = small_model("mlp");
+  const LegResult before = run_leg(model, under_power_sgd(2, "", 3), {}, 0, nullptr);
+  const FactorsLeft same = left_under("data=3,compression=powersgd:1", model, before.at_end);
+  EXPECT_TRUE(same.errors.empty() && same.factors.empty());
+  for (const char* way : {"data=2,compression=powersgd:2", "data=2,tensor=2,compression=powersgd:1"}) {
+    SCOPED_TRACE(way);
+    const FactorsLeft left = left_under(way, model, before.at_end);
+    EXPECT_FALSE(left.factors.empty());
+    const LegResult after = run_leg(model, {way, 0, true}, {}, 3, &before.at_end);
+    for (const std::string& parameter : left.factors) {
+      if (std::find(left.errors.begin(), left.errors.end(), parameter) != left.errors.end()) continue;
+      EXPECT_TRUE(at::equal(after.at_begin.errors.at(parameter), before.at_end.errors.at(parameter))) << parameter;
+    }
+    for (const auto& [name, factor] : after.at_begin.factors)
+      EXPECT_GT(factor.abs().max().item<double>(), 0) << name << " was drawn";
+  }
 }
 
 }  // namespace

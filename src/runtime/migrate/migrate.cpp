@@ -32,6 +32,16 @@ int64_t lacking(const Program& program, int rank, const std::string& name, const
 
 }  // namespace
 
+void add_errors(const std::vector<FactorPiece>& pieces, std::vector<at::Tensor>& sums) {
+  const bool is_first = sums.empty();
+  sums.resize(pieces.size());
+  for (size_t p = 0; p < pieces.size(); ++p) {
+    check_internal(pieces[p].error.defined(), "contributors keep errors");
+    const at::Tensor own = pieces[p].error.to(at::kCPU);
+    sums[p] = is_first ? own : sums[p].to(at::kCPU) + own;
+  }
+}
+
 int64_t bytes_to_move(const Program& from, const Program& to, int states, int64_t bytes_per_value,
                       const std::vector<int>& was) {
   const bool divided =
@@ -67,13 +77,15 @@ void StateGatherer::reuse(TrainingState old) {
 }
 
 void StateGatherer::gather(int rank, Worker& worker, const ParameterStore& store) {
-  check_migrates(program_);
   DeviceScope uncharged(kNoDevice);
   worker.settle();
   worker.barrier();
   if (rank == 0) state_.updates = worker.updates();
   worker.barrier();
-  for (BucketId b = rank; b < BucketId(program_.buckets.size()); b += program_.devices) add_bucket(b, store);
+  for (BucketId b = rank; b < BucketId(program_.buckets.size()); b += program_.devices) {
+    add_bucket(b, store);
+    add_factors(b, store);
+  }
   add(worker.held());
   worker.barrier();
 }
@@ -122,6 +134,48 @@ void StateGatherer::add_shards(const Bucket& bucket, const std::vector<at::Tenso
       }
     }
     for (size_t k = 0; k < full.size(); ++k) part_of(full[k], shard.box).copy_(view_of_shard(flats[k], shard));
+  }
+}
+
+std::vector<const ParameterShard*> StateGatherer::factored(const Bucket& bucket) const {
+  std::vector<const ParameterShard*> shards;
+  if (!has_state(bucket)) return shards;
+  for (const ParameterShard& shard : bucket.shards)
+    if (sends_factors(program_, bucket, shard)) shards.push_back(&shard);
+  return shards;
+}
+
+/// Adds from the last contributor to the first, as processes do.
+void StateGatherer::add_factors(BucketId id, const ParameterStore& store) {
+  const Bucket& bucket = program_.buckets[size_t(id)];
+  const size_t count = factored(bucket).size();
+  if (count == 0) return;
+  std::vector<at::Tensor> sums, factors;
+  factors.reserve(count);
+  for (auto rank = bucket.contributors.rbegin(); rank != bucket.contributors.rend(); ++rank)
+    add_errors(store.factors(id, *rank), sums);
+  for (const FactorPiece& piece : store.factors(id, bucket.holders.front())) factors.push_back(piece.factor);
+  check_internal(sums.size() == count && factors.size() == count, "workers keep what the program compresses");
+  put_factors(bucket, sums, factors);
+}
+
+/// `sums` and `factors`: by shard of factored().
+void StateGatherer::put_factors(const Bucket& bucket, const std::vector<at::Tensor>& sums,
+                                const std::vector<at::Tensor>& factors) {
+  const std::vector<const ParameterShard*> shards = factored(bucket);
+  for (size_t s = 0; s < shards.size(); ++s) {
+    const ParameterSpec& spec = program_.parameters[size_t(shards[s]->parameter)].spec;
+    at::Tensor full;
+    {
+      MutexLock lock(mutex_);
+      at::Tensor& error = state_.errors[spec.name];
+      if (!error.defined()) error = at::zeros(spec.shape, at::TensorOptions().dtype(sums[s].scalar_type()));
+      full = error;
+      state_.factors[factor_name(spec.name, shards[s]->box)] = factors[s].to(at::kCPU).clone();
+    }
+    ParameterShard alone = *shards[s];
+    alone.offset = 0;
+    part_of(full, alone.box).copy_(view_of_shard(sums[s], alone));
   }
 }
 

@@ -15,6 +15,10 @@
 
 namespace trireme {
 
+/// Adds a worker's errors to sums on the CPU, by shard. `sums`: empty before the first worker; its tensors may then be
+/// that worker's own memory, for reading only.
+void add_errors(const std::vector<FactorPiece>& pieces, std::vector<at::Tensor>& sums);
+
 /// Shared by the workers of a run.
 class StateGatherer {
  public:
@@ -22,11 +26,12 @@ class StateGatherer {
   explicit StateGatherer(const Program& training) : program_(training) {}
 
   /// Every worker must call it, between two steps and with an empty pipeline (Worker::drain). Returns when all workers
-  /// have contributed their part. Errors (run): PowerSGD, because its error feedback belongs to workers and not to
-  /// parameters.
+  /// have contributed their part.
   void gather(int rank, Worker& worker, const ParameterStore& store);
   /// The same if every worker is a process: rank 0 of `world` gets the state; the other ranks send what rank 0 lacks
-  /// and get nothing. `states`: the number of state tensors of the optimizer (optimizer_state_count).
+  /// and get nothing. Each contributor of a bucket passes the sum of PowerSGD's errors on to the one before it, so that
+  /// no rank receives more than one copy. `states`: the number of state tensors of the optimizer
+  /// (optimizer_state_count).
   void gather(Worker& worker, Communicator& world, Precision precision, int states);
 
   /// The same for a single worker that holds everything (runtime/whole_step.h), for a run whose other workers are lost.
@@ -42,6 +47,11 @@ class StateGatherer {
  private:
   void add_bucket(BucketId id, const ParameterStore& store);
   void add_shards(const Bucket& bucket, const std::vector<at::Tensor>& flats);
+  void add_factors(BucketId id, const ParameterStore& store);
+  void add_factors(BucketId id, Worker& worker, Communicator& world);
+  void put_factors(const Bucket& bucket, const std::vector<at::Tensor>& sums, const std::vector<at::Tensor>& factors);
+  /// The shards of the bucket of which PowerSGD keeps something; none before the first update.
+  std::vector<const ParameterShard*> factored(const Bucket& bucket) const;
   bool has_state(const Bucket& bucket) const { return state_.updates > 0 && !bucket.contributors.empty(); }
   at::Tensor& tensor_of(at::Tensor& full, const Shape& shape, const at::Tensor& like);
   void add(const HeldParts& held);

@@ -1,4 +1,6 @@
 // StateGatherer if every worker is a process: rank 0 receives what it lacks as messages.
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/memory.h"
@@ -52,10 +54,47 @@ HeldParts receive_parts(Communicator& world, int from, int64_t tag) {
   return held;
 }
 
+std::vector<at::Tensor> receive_all(size_t count, Communicator& world, int from, int64_t tag) {
+  std::vector<at::Tensor> tensors;
+  tensors.reserve(count);
+  for (size_t k = 0; k < count; ++k) tensors.push_back(world.receive(from, tag));
+  return tensors;
+}
+
+void send_all(const std::vector<at::Tensor>& tensors, Communicator& world, int to, int64_t tag) {
+  for (const at::Tensor& tensor : tensors) world.send(tensor, to, tag);
+}
+
 }  // namespace
 
+/// The sum of errors travels from the last contributor to the first, and from there to rank 0. Q comes from the first
+/// holder.
+void StateGatherer::add_factors(BucketId id, Worker& worker, Communicator& world) {
+  const Bucket& bucket = program_.buckets[size_t(id)];
+  const size_t count = factored(bucket).size();
+  if (count == 0) return;
+  const int rank = world.rank(), giver = bucket.holders.front();
+  const std::vector<int>& chain = bucket.contributors;
+  const std::vector<FactorPiece> own = worker.replicas().factors(id);  // none where the worker is no holder
+  std::vector<at::Tensor> sums, factors;
+  factors.reserve(count);
+  const auto me = std::lower_bound(chain.begin(), chain.end(), rank);
+  if (me != chain.end() && *me == rank) {
+    if (std::next(me) != chain.end()) sums = receive_all(count, world, *std::next(me), id);
+    add_errors(own, sums);
+    if (rank != 0) send_all(sums, world, me == chain.begin() ? 0 : *std::prev(me), id);
+  } else if (rank == 0) {
+    sums = receive_all(count, world, chain.front(), id);
+  }
+  if (rank == giver || rank == 0)
+    for (const FactorPiece& piece : own) factors.push_back(piece.factor.to(at::kCPU));
+  if (rank == giver && rank != 0) send_all(factors, world, 0, id);
+  if (rank != 0) return;
+  if (giver != 0) factors = receive_all(count, world, giver, id);
+  put_factors(bucket, sums, factors);
+}
+
 void StateGatherer::gather(Worker& worker, Communicator& world, Precision precision, int states) {
-  check_migrates(program_);
   const DeviceScope uncharged(kNoDevice);
   worker.settle();
   worker.barrier();
@@ -71,6 +110,7 @@ void StateGatherer::gather(Worker& worker, Communicator& world, Precision precis
     const auto flats = collect_bucket(program_, b, worker.replicas(), world, has_state(bucket) ? states + 1 : 1,
                                       master_type(precision), tensors_of);
     if (!flats.empty()) add_shards(bucket, flats);
+    add_factors(b, worker, world);
   }
   HeldParts held = worker.held();
   for (int rank = 0; rank < world.size(); ++rank) {

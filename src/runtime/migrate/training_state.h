@@ -24,6 +24,11 @@ struct TrainingState {
   std::map<std::string, std::vector<at::Tensor>> optimizer;
   TensorMap buffers;           ///< running statistics of the data axis' first worker: those that an evaluation uses
   TensorMap averaged_buffers;  ///< their averages, where the optimizer averages weights
+  /// What PowerSGD has not sent yet, by parameter: the sum of the workers' errors, in the parameter's shape; 0 where
+  /// gradients are sent whole. Only for parameters with a shard that is sent as factors.
+  TensorMap errors;
+  /// PowerSGD's Q, by factor_name of the shard. It belongs to one division of the parameter and to one rank.
+  TensorMap factors;
   TensorMap carried;  ///< state of stateful layers, by "<layer>/<state>": one row per sample of the global batch
 
   /// Only for a run whose replicas agree; the other members then hold the first replica's state. Tensors by
@@ -50,9 +55,19 @@ struct HeldParts {
 
 /// Overwrites what the replicas of `rank` hold with the weights and optimizer state of `state`. Replicas::resume must
 /// have been called. If replicas are shared, one worker writes each shard of the weights. Call it between barriers.
+/// Contributors share out PowerSGD's errors equally. A factor of another division or rank stays as it was drawn.
 void give_state(const Program& program, int rank, const TrainingState& state, Replicas& replicas);
 
-/// Errors (run): PowerSGD, because its error feedback belongs to workers and not to parameters.
-void check_migrates(const Program& program);
+/// "<parameter>/<region>", the region for example "0-16,0-8".
+std::string factor_name(const std::string& parameter, const Box& box);
+/// Returns the parameter in a factor's name; "" if there is none.
+std::string parameter_of_factor(const std::string& name);
+
+/// What give_state takes over of PowerSGD's state only in part. Names of parameters, in the program's order.
+struct FactorsLeft {
+  std::vector<std::string> errors;   ///< an error is dropped, because the program sends the gradient whole
+  std::vector<std::string> factors;  ///< factors are drawn anew although the error goes on
+};
+FactorsLeft factors_left(const Program& program, const TrainingState& state);
 
 }  // namespace trireme

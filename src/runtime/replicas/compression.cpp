@@ -30,6 +30,11 @@ at::Tensor matrix_in(const at::Tensor& flat, int64_t offset, int64_t rows, int64
 
 }  // namespace
 
+bool sends_factors(const Program& program, const Bucket& bucket, const ParameterShard& shard) {
+  return program.compression.kind == Compression::Kind::powersgd && program.training && bucket.holders.size() > 1 &&
+         !bucket.contributors.empty() && PowerSgd::pays(shape_of(shard.box), program.compression.rank);
+}
+
 bool stores_bf16(const Program& program, const Bucket& bucket) {
   return program.compression.kind == Compression::Kind::bf16_stored && !bucket.full_precision;
 }
@@ -89,29 +94,35 @@ PowerSgd::PowerSgd(const Bucket& bucket, int rank, bool contributes, at::ScalarT
     matrix.columns = shard.size() / shape[0];
     matrix.q = at::zeros({matrix.columns, rank_}, options_);
     if (contributes) matrix.error = at::zeros({matrix.rows, matrix.columns}, options_);
-    matrix.draws.assign(size_t(rank_), 0);
     left_elements_ += matrix.rows * rank_;
     right_elements_ += matrix.columns * rank_;
     matrices_.push_back(std::move(matrix));
   }
 }
 
-void PowerSgd::draw(Matrix& matrix, int64_t column) {
+void PowerSgd::draw(Matrix& matrix, int64_t column, int64_t reductions) {
   const Philox random(matrix.key);
-  const uint64_t stream = matrix.draws[size_t(column)]++;
   at::Tensor values = at::empty({matrix.columns}, at::kDouble);
   for (int64_t i = 0; i < matrix.columns; ++i)
-    values.data_ptr<double>()[i] = random.normal(uint64_t(i * rank_ + column), stream);
+    values.data_ptr<double>()[i] = random.normal(uint64_t(i * rank_ + column), uint64_t(reductions));
   matrix.q.select(1, column).copy_(values);
 }
 
-void PowerSgd::initialize(uint64_t seed, const std::string& name) {
+void PowerSgd::initialize(uint64_t seed, const std::string& name, int64_t reductions) {
+  reductions_ = reductions;
   for (Matrix& matrix : matrices_) {
     matrix.key = random_key(seed, fmt::format("powersgd/{}/{}", name, matrix.shard));
-    matrix.draws.assign(size_t(rank_), 0);
-    for (int64_t c = 0; c < rank_; ++c) draw(matrix, c);
+    for (int64_t c = 0; c < rank_; ++c) draw(matrix, c, 0);
     if (matrix.error.defined()) matrix.error.zero_();
   }
+}
+
+std::vector<FactorPiece> PowerSgd::pieces() const {
+  std::vector<FactorPiece> pieces;
+  pieces.reserve(matrices_.size());
+  for (const Matrix& matrix : matrices_)
+    pieces.push_back({matrix.shard, matrix.error.defined() ? matrix.error.view({-1}) : at::Tensor(), matrix.q});
+  return pieces;
 }
 
 /// Adds the gradient to the errors, which become M_i. Returns all M_i Q, then the plain shards.
@@ -181,10 +192,11 @@ void PowerSgd::all_reduce(at::Tensor& flat, Communicator& group) {
     group.all_reduce(right);
   }
   decompress(left, right, flat);
+  ++reductions_;
   // The gradient has no part in these directions now. Newly drawn columns may find a part later; columns of zeros never
   // would.
   for (size_t m = 0; m < matrices_.size(); ++m)
-    for (int64_t column : dependent[m]) draw(matrices_[m], column);
+    for (int64_t column : dependent[m]) draw(matrices_[m], column, reductions_);
 }
 
 }  // namespace trireme

@@ -12,6 +12,16 @@
 
 namespace trireme {
 
+/// What PowerSGD keeps of one shard from step to step, in the worker's own memory.
+struct FactorPiece {
+  int shard = 0;      ///< index into Bucket::shards
+  at::Tensor error;   ///< flat, in the bucket's order of elements; undefined if the worker does not contribute
+  at::Tensor factor;  ///< Q: [columns, r]; equal on all holders
+};
+
+/// True if the shard's gradients are sent as factors of PowerSGD.
+bool sends_factors(const Program& program, const Bucket& bucket, const ParameterShard& shard);
+
 /// True if workers add up and store their own gradients of the bucket in bfloat16.
 bool stores_bf16(const Program& program, const Bucket& bucket);
 
@@ -32,9 +42,10 @@ void all_reduce_as_bfloat16(at::Tensor& flat, Communicator& group);
 ///     Q_i = M_i^T P;  Q = sum of Q_i    all-reduce of columns * r elements
 ///     D = P Q^T                         used as the sum of the gradients; Q stays for the next step
 ///     E_i = M_i - P Q_i^T
-/// so that D + sum of E_i = sum of M_i: nothing is lost, only delayed. Errors and gradients are in the bucket's master
-/// dtype. Shards for which compression does not pay, above all vectors, are summed uncompressed. The errors take as
-/// much memory as the gradient.
+/// so that D + sum of E_i = sum of M_i: nothing is lost, only delayed. D depends on the sum of M_i only, so the workers
+/// may share out the sum of E_i in any other way, also among another number of workers: D stays the same. Errors and
+/// gradients are in the bucket's master dtype. Shards for which compression does not pay, above all vectors, are summed
+/// uncompressed. The errors take as much memory as the gradient.
 ///
 /// Belongs to one worker. All workers of the group must construct it from the same bucket and call the same functions.
 class PowerSgd {
@@ -42,8 +53,12 @@ class PowerSgd {
   /// `contributes`: true if this worker has a summand. Otherwise it allocates no memory for errors.
   PowerSgd(const Bucket& bucket, int rank, bool contributes, at::ScalarType dtype);
 
-  /// Draws the first Q as a function of (seed, name, shard), equal on all workers.
-  void initialize(uint64_t seed, const std::string& name);
+  /// Draws the first Q as a function of (seed, name, shard), equal on all workers. `reductions`: how many were made
+  /// before, by other objects. The caller then writes their sum of errors, shared out, and their Q to pieces().
+  void initialize(uint64_t seed, const std::string& name, int64_t reductions = 0);
+
+  /// The shards that are sent as factors, in order. Valid between two reductions.
+  std::vector<FactorPiece> pieces() const;
 
   /// `flat` is the whole bucket: this worker's summand before the call (ignored if it does not contribute), D after the
   /// call. Makes two all-reduces.
@@ -59,15 +74,16 @@ class PowerSgd {
     at::Tensor q;      ///< [columns, r]
     at::Tensor error;  ///< [rows, columns]; undefined if this worker does not contribute
     uint64_t key = 0;
-    std::vector<uint64_t> draws;  ///< by column of q: how many times it was drawn
   };
-  void draw(Matrix& matrix, int64_t column);
+  /// Draws a column of Q as a function of the reductions so far.
+  void draw(Matrix& matrix, int64_t column, int64_t reductions);
   at::Tensor project(const at::Tensor& flat);
   at::Tensor project_back(const at::Tensor& left);
   void decompress(const at::Tensor& left, const at::Tensor& right, at::Tensor& flat);
 
   int64_t rank_;
   bool contributes_;
+  int64_t reductions_ = 0;  ///< so far
   at::TensorOptions options_;
   std::vector<Matrix> matrices_;
   std::vector<Range> plain_;    ///< ranges of the bucket: shards that are sent uncompressed

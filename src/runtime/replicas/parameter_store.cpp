@@ -88,6 +88,11 @@ at::Tensor ParameterStore::whole_bucket(BucketId id, const PartOfPiece& part) co
   return covered == bucket.elements ? whole : at::Tensor();
 }
 
+std::vector<FactorPiece> ParameterStore::factors(BucketId bucket, int rank) const {
+  check_internal(replicas_[size_t(rank)] != nullptr, "factors are read while all workers are attached");
+  return replicas_[size_t(rank)]->factors(bucket);
+}
+
 at::Tensor ParameterStore::assemble(int parameter, const at::Tensor ReplicaPiece::*flat) const {
   at::Tensor full;
   for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b) {

@@ -59,6 +59,9 @@ class ParameterStore {
   using PartOfPiece = std::function<at::Tensor(const ReplicaPiece& piece)>;
   at::Tensor whole_bucket(BucketId bucket, const PartOfPiece& part) const;
 
+  /// Returns what PowerSGD keeps of the bucket on the worker `rank`. Call it only while no step is running.
+  std::vector<FactorPiece> factors(BucketId bucket, int rank) const;
+
   /// Return full tensors of the newest version, on the CPU, assembled from what the attached workers hold. Call them
   /// only while no step is running. A gradient is undefined if the program keeps none or the parameter is frozen.
   at::Tensor full_parameter(int parameter) const;

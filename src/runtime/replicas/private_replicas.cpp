@@ -145,9 +145,9 @@ class PrivateReplicas final : public Replicas {
     for (const auto& replica : replicas_)
       if (replica) replica->initialize(seed);
   }
-  void resume(int64_t updates) override {
+  void resume(uint64_t seed, int64_t updates) override {
     for (const auto& replica : replicas_)
-      if (replica) replica->resume(updates);
+      if (replica) replica->resume(seed, updates);
   }
   void restart_optimizer(int64_t) override {
     for (const auto& replica : replicas_)
@@ -184,6 +184,9 @@ class PrivateReplicas final : public Replicas {
   void settle() override {}
   std::vector<ReplicaPiece> pieces(BucketId bucket) override {
     return replicas_[size_t(bucket)] ? replicas_[size_t(bucket)]->pieces() : std::vector<ReplicaPiece>{};
+  }
+  std::vector<FactorPiece> factors(BucketId bucket) override {
+    return replicas_[size_t(bucket)] ? replicas_[size_t(bucket)]->factors() : std::vector<FactorPiece>{};
   }
   std::vector<GradientTransfer> take_transfers() override;
 

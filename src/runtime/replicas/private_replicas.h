@@ -52,7 +52,7 @@ class BucketReplica {
   virtual ~BucketReplica() = default;
 
   virtual void initialize(uint64_t seed) = 0;
-  virtual void resume(int64_t updates) { updates_ = updates; }
+  virtual void resume(uint64_t /*seed*/, int64_t updates) { updates_ = updates; }
   void restart_optimizer() {
     updates_ = 0;
     reset_optimizer_state(setting_.optimizer, state_);
@@ -71,6 +71,7 @@ class BucketReplica {
   virtual void update(double learning_rate, double scale, std::span<const double> trust) = 0;
   virtual void exchange_average() = 0;
   virtual std::vector<ReplicaPiece> pieces() = 0;
+  virtual std::vector<FactorPiece> factors() { return {}; }
 
   /// Returns the transfers that ran while the worker computed and have finished since the last call.
   std::vector<GradientTransfer> take_transfers() { return std::exchange(transfers_, {}); }

@@ -13,6 +13,7 @@
 #include "program/program.h"
 #include "runtime/optimizer.h"
 #include "runtime/precision.h"
+#include "runtime/replicas/compression.h"
 #include "trireme/model.h"
 
 namespace trireme {
@@ -47,7 +48,8 @@ struct GradientTransfer {
   int64_t bytes = 0;
 };
 
-/// Belongs to one worker and is used by its thread. Exception: any thread may call pieces() while no step is running.
+/// Belongs to one worker and is used by its thread. Exception: any thread may call pieces() and factors() while no step
+/// is running.
 /// Batches are counted from 0 over the whole run, in the order of their updates. Version v of the weights contains v
 /// updates.
 class Replicas {
@@ -58,8 +60,9 @@ class Replicas {
   virtual void initialize(uint64_t seed) = 0;
 
   /// Replaces initialize for a run that other workers began. `updates` updates have been made. The caller writes the
-  /// old workers' values to pieces(), which hold the optimizer's state from this call on. Versions count from 0 again.
-  virtual void resume(int64_t updates) = 0;
+  /// old workers' values to pieces(), which hold the optimizer's state from this call on, and to factors(), which begin
+  /// as after initialize(seed). Versions count from 0 again.
+  virtual void resume(uint64_t seed, int64_t updates) = 0;
 
   /// Makes the optimizer begin anew: its state is that before the first update, and the next update is its first one.
   /// `updates`: how many this object has made. Any thread may call it while no step is running.
@@ -126,6 +129,11 @@ class Replicas {
 
   /// Returns what this worker holds of the newest version: whole buckets or slices.
   virtual std::vector<ReplicaPiece> pieces(BucketId bucket) = 0;
+  /// Returns what PowerSGD keeps of this bucket: one entry for each shard that sends_factors, in order.
+  virtual std::vector<FactorPiece> factors(BucketId bucket) {
+    static_cast<void>(bucket);
+    return {};
+  }
 
   /// Blocks until all reductions that run while the worker computes have finished, in the order in which they were
   /// started.

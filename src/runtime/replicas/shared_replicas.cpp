@@ -57,7 +57,7 @@ class SharedReplicas final : public Replicas {
     }
   }
 
-  void resume(int64_t updates) override {
+  void resume(uint64_t, int64_t updates) override {
     earlier_updates_ = updates;
     if (updates == 0) return;
     for (BucketId b = 0; b < BucketId(program_.buckets.size()); ++b)

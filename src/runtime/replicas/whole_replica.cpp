@@ -20,6 +20,7 @@ class WholeReplica final : public BucketReplica {
   explicit WholeReplica(const ReplicaSetting& setting);
 
   void initialize(uint64_t seed) override;
+  void resume(uint64_t seed, int64_t updates) override;
   const at::Tensor& weights(int64_t version) override { return weights_.version(version); }
   at::Tensor gradient() override;
   void reduce(bool* written, bool last) override;
@@ -29,6 +30,7 @@ class WholeReplica final : public BucketReplica {
   void update(double learning_rate, double scale, std::span<const double> trust) override;
   void exchange_average() override;
   std::vector<ReplicaPiece> pieces() override;
+  std::vector<FactorPiece> factors() override { return factors_ ? factors_->pieces() : std::vector<FactorPiece>{}; }
 
  private:
   void sum(Communicator& group);
@@ -56,6 +58,11 @@ WholeReplica::WholeReplica(const ReplicaSetting& setting)
 void WholeReplica::initialize(uint64_t seed) {
   weights_.initialize(setting_, seed);
   if (factors_) factors_->initialize(seed, fmt::format("{}", setting_.id));
+}
+
+void WholeReplica::resume(uint64_t seed, int64_t updates) {
+  BucketReplica::resume(seed, updates);
+  if (factors_) factors_->initialize(seed, fmt::format("{}", setting_.id), updates);
 }
 
 at::Tensor WholeReplica::gradient() {
