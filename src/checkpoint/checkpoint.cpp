@@ -215,6 +215,24 @@ at::Tensor take(TensorMap& tensors, const std::string& name, const Shape& shape,
   return tensor;
 }
 
+/// Errors (user): PowerSGD's tensors are not of the model's parameters, or some are missing.
+void check_factors(const fs::path& checkpoint, const Model& model, const TrainingState& state) {
+  std::map<std::string, Shape> shapes;
+  for (const ParameterSpec& spec : model.parameters()) shapes[spec.name] = spec.shape;
+  for (const auto& [name, error] : state.errors) {
+    const auto known = shapes.find(name);
+    if (known == shapes.end() || !error.sizes().equals(known->second))
+      fail_damaged(checkpoint, fmt::format("tensor \"error/{}\"", printable(name)),
+                   known == shapes.end() ? "the model has no such parameter" : "it has another shape");
+    const auto factor = state.factors.lower_bound(name + "/");
+    if (factor == state.factors.end() || parameter_of_factor(factor->first) != name)
+      fail_damaged(checkpoint, fmt::format("tensor \"factor/{}\"", printable(name)), "it is missing");
+  }
+  for (const auto& [name, factor] : state.factors)
+    if (const std::string parameter = parameter_of_factor(name); !state.errors.contains(parameter))
+      fail_damaged(checkpoint, fmt::format("tensor \"error/{}\"", printable(parameter)), "it is missing");
+}
+
 template <class T>
 bool all_finite(const at::Tensor& tensor) {
   const T* values = tensor.data_ptr<T>();
@@ -349,6 +367,7 @@ Checkpoint read_checkpoint(const fs::path& checkpoint, const Model& model, Model
     read.state.weights[spec.name] = take(weights, spec.name, spec.shape, spec.file_shape, checkpoint, match);
   for (const BufferSpec& spec : model.buffers())
     read.state.buffers[spec.name] = take(weights, spec.name, spec.shape, {}, checkpoint, match);
+  check_factors(checkpoint, model, read.state);
   if (match == ModelMatch::tensors && !weights.empty())
     fail_other_tensors(checkpoint, fmt::format("its model also has \"{}\"", printable(weights.begin()->first)));
   return read;
@@ -362,6 +381,9 @@ std::string not_finite(const TrainingState& state) {
   for (const auto& [name, states] : state.optimizer)
     for (const at::Tensor& tensor : states)
       if (!is_finite(tensor)) return "the optimizer's state of " + name;
+  for (const TensorMap* tensors : {&state.errors, &state.factors})
+    for (const auto& [name, tensor] : *tensors)
+      if (!is_finite(tensor)) return "what PowerSGD keeps of " + name;
   return "";
 }
 

@@ -10,15 +10,9 @@
 
 namespace trireme {
 
-void check_checkpoints(const Experiment& experiment, const TaskData& data, const Plan& plan) {
+void check_checkpoints(const Experiment& experiment, const TaskData& data) {
   const CheckpointSpec& spec = experiment.checkpoint;
-  if (!spec.wanted()) return;
-  if (plan.compression.kind == Compression::Kind::powersgd)
-    fail_user({.where = spec.where,
-               .what = "checkpoints",
-               .why = "the error feedback of compression = powersgd belongs to workers, not to parameters",
-               .next = "use compression = bf16 or none, or leave [checkpoint] out"});
-  if (spec.best.empty()) return;
+  if (!spec.wanted() || spec.best.empty()) return;
   std::vector<std::string> names = metric_names(data.train->task(), data.train->classes());
   names.insert(names.begin(), "loss");
   if (std::find(names.begin(), names.end(), spec.best) == names.end())

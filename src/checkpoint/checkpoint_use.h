@@ -9,7 +9,6 @@
 #include "checkpoint/checkpoint.h"
 #include "experiment/experiment.h"
 #include "trireme/dataset.h"
-#include "trireme/plan.h"
 
 namespace trireme {
 
@@ -23,8 +22,8 @@ struct CheckpointUse {
   FileSystem* files = nullptr;  ///< null: the real file system
 };
 
-/// Errors (user): the experiment's [checkpoint] does not work with this plan: PowerSGD; a `best` that no evaluation
-/// gives; a `best` without an evaluation at every checkpoint.
-void check_checkpoints(const Experiment& experiment, const TaskData& data, const Plan& plan);
+/// Errors (user): the experiment's [checkpoint] has a `best` that no evaluation gives, or a `best` without an
+/// evaluation at every checkpoint.
+void check_checkpoints(const Experiment& experiment, const TaskData& data);
 
 }  // namespace trireme

@@ -13,6 +13,8 @@
 #include "checkpoint/data_fingerprint.h"
 #include "experiment/batches.h"
 #include "experiment/initial_weights.h"
+#include "experiment/make_plan.h"
+#include "program/compile.h"
 #include "program/graph.h"
 #include "trireme/error.h"
 
@@ -364,6 +366,10 @@ Resumption open_start(const fs::path& path, const RunSpec& experiment, const Mod
   const std::vector<std::string> frozen = frozen_of(experiment);
   std::erase_if(state.optimizer, [&](const auto& entry) { return freezes(frozen, entry.first); });
   state.carried.clear();
+  if (!state.errors.empty())
+    start.notices.emplace_back("what PowerSGD had not sent yet is dropped: a new run begins without it");
+  state.errors.clear();
+  state.factors.clear();
   state.agreement.clear();
   state.agreement_texts.clear();
   index.step = index.samples = 0;
@@ -372,6 +378,30 @@ Resumption open_start(const fs::path& path, const RunSpec& experiment, const Mod
   index.stopping = {};
   index.ended.clear();
   return start;
+}
+
+namespace {
+
+/// "fc1.weight and 2 more"
+std::string first_and_more(const std::vector<std::string>& parameters) {
+  const size_t others = parameters.size() - 1;
+  return parameters.front() + (others == 0 ? "" : fmt::format(" and {} more", others));
+}
+
+}  // namespace
+
+void note_factors_left(const Plan& plan, const RunSpec& experiment, const Model& model, Resumption& resumption) {
+  const TrainingState& state = resumption.checkpoint.state;
+  if (state.errors.empty()) return;
+  const FactorsLeft left = factors_left(compile(model, plan, options_of(experiment, plan, /*training=*/true)), state);
+  if (!left.errors.empty())
+    resumption.notices.push_back(
+        fmt::format("what PowerSGD had not sent yet of {} is dropped: under plan {} no factors are sent",
+                    first_and_more(left.errors), plan.name));
+  if (!left.factors.empty())
+    resumption.notices.push_back(
+        fmt::format("PowerSGD draws new factors for {}: plan {} divides the parameters otherwise, or has another rank",
+                    first_and_more(left.factors), plan.name));
 }
 
 namespace {

@@ -10,6 +10,7 @@
 #include "checkpoint/checkpoint.h"
 #include "experiment/run_spec.h"
 #include "trireme/dataset.h"
+#include "trireme/plan.h"
 
 namespace trireme {
 
@@ -47,11 +48,16 @@ Resumption open_resumption(const std::filesystem::path& path, const RunSpec& exp
                            const TaskData& data, std::optional<int64_t> steps = std::nullopt);
 
 /// For a run that begins with the state of another: as the newest checkpoint of a run's folder, or the one at `path`,
-/// with weights, running statistics and the optimizer's state, but with no step done and without the state of layers or
-/// of replicas. The batch, the data, the sizes of samples and what is frozen may differ. Where the optimizer or the
-/// trained parameters do, the optimizer's state begins anew, as a notice says. Errors (user): there is no undamaged
-/// checkpoint; other parameters; another width of numbers; its weights are those of one of several replicas.
+/// with weights, running statistics and the optimizer's state, but with no step done and without the state of layers,
+/// of replicas or of PowerSGD. The batch, the data, the sizes of samples and what is frozen may differ. Where the
+/// optimizer or the trained parameters do, the optimizer's state begins anew, as a notice says. Errors (user): there is
+/// no undamaged checkpoint; other parameters; another width of numbers; its weights are those of one of several
+/// replicas.
 Resumption open_start(const std::filesystem::path& path, const RunSpec& experiment, const Model& model);
+
+/// Adds notices about what PowerSGD has left in the checkpoint and the plan's workers do not take over: errors of
+/// gradients that they send whole, factors of shards that they cut otherwise or compress to another rank.
+void note_factors_left(const Plan& plan, const RunSpec& experiment, const Model& model, Resumption& resumption);
 
 /// For a run that continues in its own folder: returns its newest checkpoint that verifies and after which something is
 /// left to train; nullopt if there is no checkpoint. Checkpoints after that one are removed, because the run writes

@@ -9,7 +9,8 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kOptimizer = "optimizer/", kAverage = "average/", kCarried = "carried/";
+constexpr std::string_view kOptimizer = "optimizer/", kAverage = "average/", kError = "error/", kFactor = "factor/",
+                           kCarried = "carried/";
 
 }  // namespace
 
@@ -17,8 +18,13 @@ TensorMap state_tensors(const TrainingState& state) {
   TensorMap tensors;
   for (const auto& [name, states] : state.optimizer)
     for (size_t k = 0; k < states.size(); ++k) tensors[fmt::format("{}{}/{}", kOptimizer, k, name)] = states[k];
-  for (const auto& [name, tensor] : state.averaged_buffers) tensors[std::string(kAverage) + name] = tensor;
-  for (const auto& [name, tensor] : state.carried) tensors[std::string(kCarried) + name] = tensor;
+  const auto add = [&](std::string_view kind, const TensorMap& of_kind) {
+    for (const auto& [name, tensor] : of_kind) tensors[fmt::format("{}{}", kind, name)] = tensor;
+  };
+  add(kAverage, state.averaged_buffers);
+  add(kError, state.errors);
+  add(kFactor, state.factors);
+  add(kCarried, state.carried);
   return tensors;
 }
 
@@ -26,6 +32,10 @@ bool put_state_tensor(const std::string& name, at::Tensor tensor, TrainingState&
   const std::string_view text = name;
   if (text.starts_with(kAverage)) {
     state.averaged_buffers[name.substr(kAverage.size())] = std::move(tensor);
+  } else if (text.starts_with(kError)) {
+    state.errors[name.substr(kError.size())] = std::move(tensor);
+  } else if (text.starts_with(kFactor)) {
+    state.factors[name.substr(kFactor.size())] = std::move(tensor);
   } else if (text.starts_with(kCarried)) {
     state.carried[name.substr(kCarried.size())] = std::move(tensor);
   } else {

@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-/// Returns the tensors by name: "optimizer/<k>/<parameter>", "average/<buffer>", "carried/<layer>/<state>". They share
-/// memory with the state.
+/// Returns the tensors by name: "optimizer/<k>/<parameter>", "average/<buffer>", "error/<parameter>",
+/// "factor/<parameter>/<region>", "carried/<layer>/<state>". They share memory with the state.
 TensorMap state_tensors(const TrainingState& state);
 
 /// Stores a tensor in the state by its name. Returns false if the name has none of these forms.

@@ -28,7 +28,7 @@ constexpr int kMostNames = 10'000;
 
 void check_train_checkpoints(const TrainOptions& options, const RunSpec& experiment, const TaskData& data,
                              const Plan& plan) {
-  if (plan.agreement.empty()) return check_checkpoints(experiment, data, plan);
+  if (plan.agreement.empty()) return check_checkpoints(experiment, data);
   check_agreement_checkpoints(experiment, data, plan, !options.resume.empty(), options.serves);
 }
 

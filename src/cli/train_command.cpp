@@ -124,6 +124,7 @@ void resume(const TrainOptions& options, const TrainSubject& subject, TrainShow&
   if (!options.resume.empty()) {
     Resumption resumption =
         open_resumption(options.resume, *show.plan, subject.experiment, subject.model, subject.data);
+    note_factors_left(*show.plan, subject.experiment, subject.model, resumption);
     show.initial_values = lines_of(resumption);
     show.notes.insert(show.notes.end(), show.initial_values.begin(), show.initial_values.end());
     keep_earlier = [from = point_of(resumption), path = resumption.path](const std::filesystem::path& folder) {

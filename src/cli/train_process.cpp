@@ -296,6 +296,7 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
     resumption = open_resumption(member.options.resume, plan, subject.experiment, subject.model, subject.data);
   const bool starts_anew = !resumption && !member.options.start_from.empty();
   if (starts_anew) resumption = open_start(member.options, plan, subject.experiment, subject.model);
+  else if (resumption) note_factors_left(plan, subject.experiment, subject.model, *resumption);
   TrainShow show{.plan = &plan, .goes_on = member.goes_on()};
   show.notes.push_back(fmt::format("{} on {}, {}", counted(process->size(), "process", "processes"),
                                    counted(process->machines(), "machine"), through));

@@ -120,7 +120,7 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
                      .make_world = world_of_replicas,
                      .process = process};
   const CurvePoint begun_at = resume_into(options, checkpoints);
-  if (!checkpoints.folder.empty() && plan.agreement.empty()) check_checkpoints(experiment, data, plan);
+  if (!checkpoints.folder.empty() && plan.agreement.empty()) check_checkpoints(experiment, data);
   if (process) share_beginning(options);
   if (leaders) options.process.reset();
   auto run = std::make_shared<Run>(experiment, model, data, plan, std::move(options));

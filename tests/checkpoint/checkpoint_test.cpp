@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -40,6 +41,10 @@ TrainingState state_of(const Model& model, int64_t seed) {
   for (const ParameterSpec& spec : model.parameters()) {
     state.weights[spec.name] = at::randn(spec.shape);
     for (int k = 0; k < 3; ++k) state.optimizer[spec.name].push_back(at::randn(spec.shape));
+    if (spec.shape.size() < 2) continue;
+    state.errors[spec.name] = at::randn(spec.shape);
+    state.factors[factor_name(spec.name, whole(spec.shape))] =
+        at::randn({element_count(spec.shape) / spec.shape[0], 2});
   }
   for (const BufferSpec& spec : model.buffers()) {
     state.buffers[spec.name] = at::randn(spec.shape);
@@ -60,6 +65,8 @@ void expect_same(const TrainingState& a, const TrainingState& b) {
   expect_same(a.buffers, b.buffers);
   expect_same(a.averaged_buffers, b.averaged_buffers);
   expect_same(a.carried, b.carried);
+  expect_same(a.errors, b.errors);
+  expect_same(a.factors, b.factors);
   ASSERT_EQ(a.optimizer.size(), b.optimizer.size());
   for (const auto& [name, states] : b.optimizer) {
     ASSERT_EQ(a.optimizer.at(name).size(), states.size()) << name;
@@ -317,6 +324,30 @@ TEST_F(Checkpoints, OfAnotherModelIsRefused) {
                [&] { read_checkpoint(at_step(10), mlp(9)); });
 }
 
+TEST_F(Checkpoints, WithoutAPartOfWhatPowerSgdKeepsIsRefused) {
+  const Model model = mlp();
+  const TrainingState good = state_of(model, 1);
+  const std::string name = good.errors.begin()->first, factor = good.factors.begin()->first;
+  EXPECT_EQ(parameter_of_factor(factor), name);
+  EXPECT_EQ(parameter_of_factor("none"), "");
+  int64_t step = 0;
+  const auto expect_refused = [&](const std::function<void(TrainingState&)>& damage,
+                                  const std::vector<std::string>& parts) {
+    TrainingState state = good;
+    damage(state);
+    FaultyFileSystem files(fresh_removed());
+    write_checkpoint(files, folder_, {.step = ++step}, model, state);
+    expect_error(Blame::user, parts, [&] { read_checkpoint(at_step(step), model); });
+  };
+  expect_refused([&](TrainingState& state) { state.factors.erase(factor); },
+                 {checkpoint_name(1), "factor/" + name, "it is missing"});
+  expect_refused([&](TrainingState& state) { state.errors.erase(name); }, {"error/" + name, "it is missing"});
+  expect_refused([&](TrainingState& state) { state.errors[name] = at::zeros({3}); },
+                 {"error/" + name, "it has another shape"});
+  expect_refused([](TrainingState& state) { state.errors["odd"] = at::zeros({3}); },
+                 {"error/odd", "the model has no such parameter"});
+}
+
 TEST_F(Checkpoints, WhatIsNotFiniteIsFound) {
   const Model model = with_statistics();
   const TrainingState state = state_of(model, 1);
@@ -333,6 +364,8 @@ TEST_F(Checkpoints, WhatIsNotFiniteIsFound) {
   expect_found(state, state.weights.at(name), name);
   expect_found(state, state.optimizer.at(name)[1], name);
   expect_found(state, state.buffers.begin()->second, state.buffers.begin()->first);
+  expect_found(state, state.errors.begin()->second, "PowerSGD keeps of " + state.errors.begin()->first);
+  expect_found(state, state.factors.begin()->second, "PowerSGD keeps of " + state.factors.begin()->first);
   EXPECT_EQ(not_finite(state), "");
 }
 

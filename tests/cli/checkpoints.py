@@ -331,7 +331,6 @@ class Checkpoints(CliTest):
             ([*fresh, *EVERY_2, "--plan", "downpour,warm_start_steps=3", "--set", "optimizer.momentum=0"],
              ["checkpoint.every", "no checkpoint is possible before step 4"]),
             ([*fresh, "--resume", "a", "--steps", "9", "--plan", "local-sgd"], ["a plan without an agreement"]),
-            ([*fresh, *EVERY_2, "--plan", "data,compression=powersgd:1", "--set", "replicas=private"], ["checkpoint.every", "powersgd"]),
             ([*fresh, *EVERY_2, "--set", "checkpoint.best=accuracy"], ["best = accuracy", "multiple of evaluate_every"]),
             ([*fresh, "--set", "checkpoint.keep=2"], ["checkpoint.every", "is missing"]),
         ])

@@ -163,6 +163,23 @@ class Elastic(LaunchTest):
         self.assertEqual(os.listdir(self.path("elsewhere")), ["o"], "the second group goes on in the first one's folder")
         self.assertIn("1 of the remaining processes has nothing to do", process.said())
 
+    def test_what_powersgd_owes_goes_on(self):
+        """A lost rank costs the steps since the checkpoint, which holds what all ranks had not sent."""
+        plan = "data,compression=powersgd:1"
+        self.undisturbed(plan, 3, *EXACT)
+        process = self.launch("-n", "3", "train", "e.toml", *RUN, *EXACT, "--plan", plan, "--out", "o")
+        self.trains_to(process, 40)
+        os.kill(self.group(process, 3)[2], signal.SIGKILL)
+        self.ends_well(process)
+        row, whole = self.row("o"), self.row("whole")
+        self.assertEqual([change["to"] for change in row["changes"]], ["data 2, powersgd rank 1"])
+        last = row["changes"][0]["step"]
+        self.assertEqual(last % 20, 0)
+        self.assertEqual([p["step"] for p in row["curve"]], [p["step"] for p in whole["curve"]])
+        for point, other in zip(row["curve"][:last + 10], whole["curve"], strict=False):  # later on rounding has grown
+            tolerance = 0 if point["step"] <= last else 1e-7
+            self.assertLessEqual(abs(point["loss"] - other["loss"]), tolerance * other["loss"], point["step"])
+
     def test_others_join_later(self):
         """Two ranks train until a third one joins them between two steps."""
         flags = [*EXACT, "--set", "optimizer.schedule=constant"]

@@ -177,6 +177,8 @@ class ProcessResume : public TinyTraining {
       expect_equal(a.state.buffers, b.state.buffers);
       expect_equal(a.state.averaged_buffers, b.state.averaged_buffers);
       expect_equal(a.state.carried, b.state.carried);
+      expect_equal(a.state.errors, b.state.errors);
+      expect_equal(a.state.factors, b.state.factors);
       ASSERT_EQ(a.state.optimizer.size(), b.state.optimizer.size());
       for (const auto& [key, states] : a.state.optimizer) {
         const std::vector<at::Tensor>& others = b.state.optimizer.at(key);
@@ -239,6 +241,50 @@ TEST_F(ProcessResume, UnderTheSamePlanIsBitForBitTheUninterruptedRun) {
     expect_continued(as_processes(way, {}, cut("threads")), whole, 0);
     for (const char* name : {"threads", "processes", "resumed"}) fs::remove_all(folder(name));
   }
+}
+
+/// What PowerSGD has not sent yet is shared out anew, so the bits differ. With factors of rank 1 the curve is the same
+/// for any number of workers. In a pipeline rank 0 gets the state of parameters that it does not hold.
+TEST_F(ProcessResume, PowerSgdGoesOnWithAnyNumberOfWorkers) {
+  experiment.precision = Precision::fp64;
+  const auto under = [](const std::string& degrees, int devices) {
+    return Way{degrees + ",compression=powersgd:1", devices};
+  };
+  const auto check = [&](const Way& way, const std::vector<Way>& others) {
+    const Outcome threads = in_threads(way, folder("threads")), whole = as_processes(way, folder("processes"));
+    for (size_t i = 0; i < whole.row.curve.size(); ++i) EXPECT_EQ(whole.row.curve[i].loss, threads.row.curve[i].loss);
+    expect_same_checkpoints("threads", "processes", {6, 12, kSteps});
+    const Checkpoint written = read_checkpoint(cut("processes"), build_model(experiment, data));
+    EXPECT_FALSE(written.state.errors.empty());
+    for (const auto& [name, error] : written.state.errors) EXPECT_GT(error.abs().max().item<double>(), 1e-9) << name;
+    for (const Way& other : others) {
+      SCOPED_TRACE(other.plan + " on " + std::to_string(other.devices));
+      expect_continued(as_processes(other, {}, cut("processes")), whole, 1e-8);
+      expect_continued(in_threads(other, {}, cut("processes")), whole, 1e-8);
+    }
+    for (const char* name : {"threads", "processes"}) fs::remove_all(folder(name));
+  };
+  check(under("data", 2), {under("data", 2), under("data", 3), under("data", 4)});
+  check(under("data=2,pipeline=2,micro_batches=2", 4), {under("data=2,pipeline=2,micro_batches=2", 4)});
+}
+
+TEST_F(ProcessResume, PlansWithoutPowerSgdSayWhatTheyDrop) {
+  const Model model = build_model(experiment, data);
+  in_threads({"data,compression=powersgd:1", 2}, folder("threads"));
+  const auto notices_under = [&](const std::string& plan, int devices) {
+    Resumption resumption = open_resumption(cut("threads"), experiment, model, data);
+    note_factors_left(make_plan(plan, experiment, model, devices), experiment, model, resumption);
+    return resumption.notices;
+  };
+  EXPECT_THAT(notices_under("data,compression=powersgd:1", 3), IsEmpty());
+  EXPECT_THAT(notices_under("data,compression=powersgd:2", 2), ElementsAre(HasSubstr("PowerSGD draws new factors")));
+  for (const auto& [plan, devices] : {std::pair("single", 1), std::pair("data", 2), std::pair("zero1", 2),
+                                      std::pair("data,compression=powersgd:1", 1)}) {
+    EXPECT_THAT(notices_under(plan, devices), ElementsAre(HasSubstr("what PowerSGD had not sent yet")));
+    in_threads({plan, devices}, {}, cut("threads"));
+  }
+  EXPECT_THAT(open_start(cut("threads"), experiment, model).notices,
+              ElementsAre(HasSubstr("begins with"), HasSubstr("what PowerSGD had not sent yet")));
 }
 
 TEST_F(ProcessResume, UnderOtherPlansTheCurveContinues) {
