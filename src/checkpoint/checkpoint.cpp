@@ -31,7 +31,8 @@ using nlohmann::json;
 
 constexpr int kFormat = 1;
 constexpr const char* kChecksum = "checksum";  // checksum of the index itself, over its other fields
-constexpr std::string_view kModelFiles = "model", kStateFiles = "state", kAgreementFiles = "agreement";
+constexpr std::string_view kModelFiles = "model", kStateFiles = "state", kAgreementFiles = "agreement",
+                           kBestFiles = "best";
 constexpr uint64_t kReadBytes = uint64_t{1} << 20;
 
 uint32_t crc_of(std::string_view bytes, uint32_t before = 0) {
@@ -124,6 +125,51 @@ StoppingState stopping_from(const json& j) {
   return state;
 }
 
+json metrics_json(const std::vector<Metric>& metrics) {
+  json list = json::array();
+  for (const Metric& metric : metrics) list.push_back({{"name", metric.name}, {"value", json_number(metric.value)}});
+  return list;
+}
+
+std::vector<Metric> metrics_from(const json& list) {
+  std::vector<Metric> metrics;
+  metrics.reserve(list.size());
+  for (const json& metric : list)
+    metrics.push_back({metric.at("name").get<std::string>(), number_from(metric.at("value"))});
+  return metrics;
+}
+
+json evaluation_json(const std::optional<EvaluationPoint>& point) {
+  if (!point) return nullptr;
+  return {{"step", point->step},       {"samples", point->samples},        {"epoch", point->epoch},
+          {"seconds", point->seconds}, {"loss", json_number(point->loss)}, {"metrics", metrics_json(point->metrics)}};
+}
+
+std::optional<EvaluationPoint> evaluation_from(const json& j) {
+  if (j.is_null()) return std::nullopt;
+  return EvaluationPoint{.step = j.at("step").get<int64_t>(),
+                         .samples = j.at("samples").get<int64_t>(),
+                         .epoch = j.at("epoch").get<double>(),
+                         .seconds = j.at("seconds").get<double>(),
+                         .loss = number_from(j.at("loss")),
+                         .metrics = metrics_from(j.at("metrics"))};
+}
+
+json reached_json(const std::optional<TargetReached>& reached) {
+  if (!reached) return nullptr;
+  return {{"target", reached->target},
+          {"steps", reached->after.steps},
+          {"epochs", reached->after.epochs},
+          {"seconds", reached->after.seconds}};
+}
+
+std::optional<TargetReached> reached_from(const json& j) {
+  if (j.is_null()) return std::nullopt;
+  return TargetReached{
+      j.at("target").get<double>(),
+      ToTarget{j.at("steps").get<int64_t>(), j.at("epochs").get<double>(), j.at("seconds").get<double>()}};
+}
+
 json index_json(const CheckpointIndex& index) {
   json j = index;
   j.update({{"format", kFormat},
@@ -132,10 +178,10 @@ json index_json(const CheckpointIndex& index) {
             {"awaits_evaluation", index.awaits_evaluation},
             {"stopping", stopping_json(index.stopping)},
             {"ended", index.ended},
+            {"best_evaluation", evaluation_json(index.best_evaluation)},
+            {"reached", reached_json(index.reached)},
             {"agreement", index.agreement},
-            {"metrics", json::array()}});
-  for (const Metric& metric : index.metrics)
-    j["metrics"].push_back({{"name", metric.name}, {"value", json_number(metric.value)}});
+            {"metrics", metrics_json(index.metrics)}});
   return j;
 }
 
@@ -146,10 +192,11 @@ CheckpointIndex index_from(const json& j) {
   index.awaits_evaluation = j.value("awaits_evaluation", false);
   index.stopping = stopping_from(j.value("stopping", json()));
   index.ended = j.value("ended", "");
+  index.best_evaluation = evaluation_from(j.value("best_evaluation", json()));
+  index.reached = reached_from(j.value("reached", json()));
   index.agreement = j.value("agreement", std::map<std::string, std::string>{});
   if (!j.at("test_loss").is_null()) index.test_loss = j.at("test_loss").get<double>();
-  for (const json& metric : j.at("metrics"))
-    index.metrics.push_back({metric.at("name").get<std::string>(), number_from(metric.at("value"))});
+  index.metrics = metrics_from(j.at("metrics"));
   return index;
 }
 
@@ -291,6 +338,7 @@ CheckpointIndex write_checkpoint(FileSystem& files, const fs::path& folder, Chec
              json{{"metadata", {{"total_size", weight_bytes}}}, {"weight_map", file_of}}.dump(1) + "\n", index.files);
   write_shards(files, unfinished, kStateFiles, state_tensors(state), shard_bytes, index.files);
   write_shards(files, unfinished, kAgreementFiles, state.agreement, shard_bytes, index.files);
+  write_shards(files, unfinished, kBestFiles, state.best, shard_bytes, index.files);
   index.agreement = state.agreement_texts;
   std::vector<CheckpointFile> itself;
   write_text(files, unfinished, kCheckpointIndex, with_checksum(index_json(index)), itself);
@@ -351,13 +399,14 @@ Checkpoint read_checkpoint(const fs::path& checkpoint, const Model& model, Model
   check_all_bytes(checkpoint, read.index);
   read.state.updates = read.index.updates;
   read.state.agreement_texts = read.index.agreement;
-  TensorMap weights;
+  TensorMap weights, best;
   for (const CheckpointFile& file : read.index.files) {
     const fs::path path = checkpoint / file.name;
     if (path.extension() != ".safetensors") continue;
     Weights shard = read_safetensors(path);
     if (file.name.starts_with(kModelFiles)) weights.merge(shard.tensors);
     else if (file.name.starts_with(kAgreementFiles)) read.state.agreement.merge(shard.tensors);
+    else if (file.name.starts_with(kBestFiles)) best.merge(shard.tensors);
     else
       for (auto& [name, tensor] : shard.tensors)
         if (!put_state_tensor(name, std::move(tensor), read.state))
@@ -368,6 +417,12 @@ Checkpoint read_checkpoint(const fs::path& checkpoint, const Model& model, Model
   for (const BufferSpec& spec : model.buffers())
     read.state.buffers[spec.name] = take(weights, spec.name, spec.shape, {}, checkpoint, match);
   check_factors(checkpoint, model, read.state);
+  if (!best.empty()) {
+    for (const ParameterSpec& spec : model.parameters())
+      read.state.best[spec.name] = take(best, spec.name, spec.shape, {}, checkpoint, match);
+    for (const BufferSpec& spec : model.buffers())
+      read.state.best[spec.name] = take(best, spec.name, spec.shape, {}, checkpoint, match);
+  }
   if (match == ModelMatch::tensors && !weights.empty())
     fail_other_tensors(checkpoint, fmt::format("its model also has \"{}\"", printable(weights.begin()->first)));
   return read;

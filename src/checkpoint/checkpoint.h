@@ -3,6 +3,7 @@
 // - `model-*.safetensors`: weights and running statistics, with the model's names and PyTorch's shapes.
 // - `state-*.safetensors`: the tensors of the optimizer and of stateful layers.
 // - `agreement-*.safetensors`: further state of replicas that agree.
+// - `best-*.safetensors`: weights and running statistics of the best evaluation so far, in the model's shapes.
 // - `checkpoint.json`: the run's position (with the seed, it determines everything random), the settings that determine
 //   the run's curve, the size and CRC-32 of each other file, and a CRC-32 of itself.
 #pragma once
@@ -18,6 +19,7 @@
 #include "base/file_system.h"
 #include "metrics/early_stopping.h"
 #include "metrics/metrics.h"
+#include "metrics/result.h"
 #include "runtime/migrate/training_state.h"
 #include "trireme/model.h"
 
@@ -51,6 +53,9 @@ struct CheckpointIndex {
   bool awaits_evaluation = false;
   StoppingState stopping = {};  ///< of a run that may end early; its measure is empty otherwise
   std::string ended = {};       ///< why the run ended after that step, before its length; empty: it did not
+  /// The evaluation whose weights the checkpoint also holds, of a run that restores the best ones.
+  std::optional<EvaluationPoint> best_evaluation = {};
+  std::optional<TargetReached> reached = {};  ///< nullopt: the target was not reached, or there is none
   uint64_t seed = 0;
   int64_t updates = 0;  ///< updates of the optimizer so far
   std::string experiment = {};

@@ -269,13 +269,34 @@ EarlyStopping stopping_at(const CheckpointIndex& index, const Experiment& experi
   return stopping;
 }
 
-/// Errors (user): the run has ended early, and nothing is left to train.
+/// Errors (user): the checkpoint knows the best evaluation, but does not have its weights.
+void check_best(const EarlyStopping& stopping, const Resumption& resumption) {
+  const CheckpointIndex& index = resumption.checkpoint.index;
+  if (index.best_evaluation || !stopping.state().best) return;
+  fail_user(
+      {.where = resumption.path.string(),
+       .what = "early_stopping.restore_best",
+       .why = fmt::format("the best evaluation so far was after step {}, and the checkpoint lacks its weights: it "
+                          "was written without restore_best",
+                          stopping.state().best_step),
+       .next = "leave restore_best out, or train from the beginning with it"});
+}
+
+/// Errors (user): the run has ended early, and nothing is left to train; its best weights are not known.
 void check_goes_on(const Experiment& experiment, const TaskData& data, Resumption& resumption) {
   const CheckpointIndex& index = resumption.checkpoint.index;
   const EarlyStopping stopping = stopping_at(index, experiment, data);
-  const std::string why = stopping.reason(), &before = index.stopping.measure, &now = stopping.state().measure;
+  const std::string &before = index.stopping.measure, &now = stopping.state().measure;
+  std::string why = stopping.reason();
+  // Replicas that agree may have gone on after the evaluation that ended their run.
+  if (why.empty() && experiment.early_stopping.at_target && !index.ended.empty() && index.reached &&
+      index.reached->target == experiment.target)
+    why = index.ended;
   if (experiment.early_stopping.patience > 0 && !before.empty() && before != now)
     resumption.notices.push_back(fmt::format("early stopping counts anew: it watches {}, before {}", now, before));
+  if (why.empty() && experiment.early_stopping.restore_best) check_best(stopping, resumption);
+  if (why.empty() && experiment.early_stopping.restore_best && !stopping.state().best && index.step > 0)
+    resumption.notices.emplace_back("restore_best compares the evaluations from here on: earlier ones are not known");
   if (why.empty()) return;
   fail_user({.where = resumption.path.string(),
              .what = fmt::format("training is complete: it ended early, after {}", counted(index.step, "step")),
@@ -372,11 +393,14 @@ Resumption open_start(const fs::path& path, const RunSpec& experiment, const Mod
   state.factors.clear();
   state.agreement.clear();
   state.agreement_texts.clear();
+  state.best.clear();
   index.step = index.samples = 0;
   index.epoch = index.seconds = 0;
   index.awaits_evaluation = false;
   index.stopping = {};
   index.ended.clear();
+  index.best_evaluation.reset();
+  index.reached.reset();
   return start;
 }
 

@@ -32,6 +32,7 @@
 #include "report/run_folder.h"
 #include "report/run_json.h"
 #include "report/table.h"
+#include "train/agreement/early_end.h"
 #include "train/compare.h"
 #include "train/measure_step.h"
 #include "train/result/repeats.h"
@@ -292,11 +293,13 @@ void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, con
 }
 
 /// Returns the row of a strategy that evaluations cannot end, as the experiment asks for; nullopt: they can.
-std::optional<RunResult> without_early_stopping(const Job& job, const RunSpec& experiment, const TaskData& data) {
+std::optional<RunResult> without_early_stopping(const Job& job, const RunSpec& experiment, const Model& model,
+                                                const TaskData& data) {
+  if (!experiment.early_stopping.watches()) return std::nullopt;
   const bool has_policy = !is_plan_file(job.strategy) && is_update_policy(job.strategy);
   try {
-    check_early_stopping(experiment.early_stopping, data.train->task(), data.train->classes(),
-                         has_policy ? job.strategy : "");
+    check_early_stopping(experiment, data,
+                         has_policy ? plan_with_agreement(job.strategy, experiment, model, job.devices) : Plan());
     return std::nullopt;
   } catch (const Error& error) {
     return row_without_run(job, RunStatus::skipped, first_line(error));
@@ -325,7 +328,7 @@ int run_compare(const CompareOptions& options) {
   known.reserve(jobs.size());
   for (Job& job : jobs) {
     std::optional<RunResult> row = ruled_out(job, experiment, model, data, cluster_of(experiment, job.devices));
-    if (!row) row = without_early_stopping(job, experiment, data);
+    if (!row) row = without_early_stopping(job, experiment, model, data);
     if (!row && options.launched.are_processes()) row = use_launched(options.launched, experiment, model, job);
     known.push_back({std::move(row), {}});
   }

@@ -24,6 +24,7 @@
 #include "forecast/agreement_plan.h"
 #include "metrics/result.h"
 #include "report/progress.h"
+#include "train/agreement/early_end.h"
 #include "train/follower_rank.h"
 #include "train/measure_step.h"
 #include "trireme/error.h"
@@ -170,8 +171,7 @@ Plan Planning::checked_plan() {
                "start as many, or choose another plan"});
   check_batch(experiment, subject_.data);
   check_shapes(experiment, model, subject_.data, plan);
-  check_early_stopping(experiment.early_stopping, subject_.data.train->task(), subject_.data.train->classes(),
-                       plan.agreement);
+  check_early_stopping(experiment, subject_.data, plan, ReplicaHosting::processes);
   if (!plan.agreement.empty() && experiment.elastic)
     fail_user({experiment.where("elastic"), plan.name,
                "its number of replicas is fixed, but groups of processes differ in size",

@@ -28,6 +28,7 @@
 #include "report/earlier_run.h"
 #include "report/progress.h"
 #include "train/agreement/agreement_checkpoints.h"
+#include "train/agreement/early_end.h"
 #include "train/forecaster.h"
 #include "train/measure_step.h"
 #include "train/trainer.h"
@@ -208,8 +209,8 @@ int run_train(const TrainOptions& options, const MakeWorld& make_world) {
   const Plan plan = backend ? plan_in_virtual_time(options, subject, progress, virtual_machines)
                             : plan_to_run(options, subject, progress);
   check_shapes(subject.experiment, subject.model, subject.data, plan);
-  check_early_stopping(subject.experiment.early_stopping, subject.data.train->task(), subject.data.train->classes(),
-                       plan.agreement);
+  check_early_stopping(subject.experiment, subject.data, plan,
+                       make_world ? ReplicaHosting::clients : ReplicaHosting::threads);
   if (!options.is_row()) check_train_checkpoints(options, subject.experiment, subject.data, plan);
   TrainShow show{.plan = &plan, .evaluations = bool(make_world)};
   const int gpus = int(visible_devices(subject.experiment.device).size()), workers = plan.workers();

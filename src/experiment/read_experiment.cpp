@@ -89,6 +89,12 @@ void read_training(const ConfigTable& file, Experiment& e) {
       file.fail("stop_at_target", "there is no target", "say which: target = 0.98 for an accuracy of 98 %");
     if (e.early_stopping.where.empty()) e.early_stopping.where = file.where("stop_at_target");
   }
+  // A phase hands on its whole state, moments included, which is that of its end.
+  if (e.early_stopping.restore_best && !e.phases.empty() && e.phase < int(e.phases.size()))
+    file.table("early_stopping")
+        .fail("restore_best",
+              "a phase begins with the state at the end of the phase before it, not with its best weights",
+              "write it in the last [[phase]]: early_stopping.restore_best = true");
   e.label_smoothing = file.get_double("label_smoothing", 0, 0);
   if (!(e.label_smoothing < 1)) file.fail("label_smoothing", "is a share of the target, below 1", "0.1 is usual");
   e.precision =

@@ -26,9 +26,12 @@ std::optional<double> value_in(const EvaluationPoint& point, const std::string& 
 
 EarlyStoppingSpec read_early_stopping(const ConfigTable& table) {
   EarlyStoppingSpec spec;
+  spec.restore_best = table.get_bool("restore_best", false);
+  spec.measure = table.get_string("measure", "");
   if (!table.has("patience")) {
-    if (!table.keys().empty())
+    if ((!table.keys().empty() && !spec.restore_best) || table.has("min_delta"))
       table.fail("patience", "is missing", "say how many evaluations without improvement end the run: patience = 3");
+    if (spec.restore_best) spec.where = table.where("restore_best");
     return spec;
   }
   spec.where = table.where("patience");
@@ -36,19 +39,11 @@ EarlyStoppingSpec read_early_stopping(const ConfigTable& table) {
   spec.min_delta = table.get_double("min_delta", 0, 0);
   if (!std::isfinite(spec.min_delta))
     table.fail("min_delta", "must be finite", "write 0.001 for an accuracy that rises by more than 0.1 %");
-  spec.measure = table.get_string("measure", "");
   return spec;
 }
 
-void check_early_stopping(const EarlyStoppingSpec& spec, LearningTask task, int64_t classes,
-                          const std::string& policy) {
-  if (!spec.wanted()) return;
-  if (!policy.empty())
-    fail_user({.where = spec.where,
-               .what = fmt::format("update policy {}", policy),
-               .why = "its replicas are evaluated after training, so no evaluation can end it",
-               .next = "leave out early_stopping and stop_at_target, or choose another plan"});
-  if (spec.patience == 0 || spec.measure.empty()) return;
+void check_early_stopping(const EarlyStoppingSpec& spec, LearningTask task, int64_t classes) {
+  if (spec.measure.empty() || (spec.patience == 0 && !spec.restore_best)) return;
   std::vector<std::string> names = metric_names(task, classes);
   names.insert(names.begin(), kLoss);
   if (std::find(names.begin(), names.end(), spec.measure) == names.end())
@@ -56,6 +51,13 @@ void check_early_stopping(const EarlyStoppingSpec& spec, LearningTask task, int6
                .what = fmt::format("measure = {}", spec.measure),
                .why = fmt::format("evaluations of {} do not measure it", name_of(task)),
                .next = fmt::format("use one of {}", join(names))});
+}
+
+std::optional<TargetReached> reached_by(const EvaluationPoint& point, std::optional<double> target) {
+  // A model whose loss is not finite has not reached the target, whatever its metrics are.
+  const Metric* const main = point.main();
+  if (!target || !main || !std::isfinite(point.loss) || !reaches(*main, *target)) return std::nullopt;
+  return TargetReached{*target, {point.step, point.epoch, point.seconds}};
 }
 
 EarlyStopping::EarlyStopping(const EarlyStoppingSpec& spec, LearningTask task, std::optional<double> target,
@@ -80,11 +82,9 @@ void EarlyStopping::add(const EvaluationPoint& point) {
 }
 
 void EarlyStopping::compare_with_target(const EvaluationPoint& point) {
-  // A model whose loss is not finite has not reached the target, whatever its metrics are.
   const Metric* const main = point.main();
-  reached_ = target_ && main && std::isfinite(point.loss) && reaches(*main, *target_)
-                 ? fmt::format("{} {}", kind_of_metric(main->name).title, metric_text(*main))
-                 : "";
+  reached_ =
+      reached_by(point, target_) ? fmt::format("{} {}", kind_of_metric(main->name).title, metric_text(*main)) : "";
 }
 
 std::string EarlyStopping::reason() const {

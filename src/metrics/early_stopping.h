@@ -1,4 +1,5 @@
-// The end of a run before its length: by evaluations that do not improve, or at the target.
+// The end of a run before its length: by evaluations that do not improve, or at the target. And which of a run's
+// evaluations is the best.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +18,25 @@ struct EarlyStoppingSpec {
   double min_delta = 0;  ///< an improvement is larger than this
   /// "loss" or a metric of evaluations. Empty: the task's main metric.
   std::string measure = {};
-  bool at_target = false;  ///< the run ends at the experiment's target
-  std::string where = {};  ///< "mnist.toml:12: early_stopping.patience", for messages
+  bool at_target = false;     ///< the run ends at the experiment's target
+  bool restore_best = false;  ///< the run's result has the weights of its best evaluation
+  std::string where = {};     ///< "mnist.toml:12: early_stopping.patience", for messages
 
+  /// True if an evaluation may end the run.
   bool wanted() const { return patience > 0 || at_target; }
+  /// True if the run must know each evaluation before it goes on.
+  bool watches() const { return wanted() || restore_best; }
 };
 
-/// Reads [early_stopping]. Errors (user): keys without `patience`; values out of range.
+/// Reads [early_stopping]. Errors (user): keys without `patience`, except `restore_best` and its `measure`; values out
+/// of range.
 EarlyStoppingSpec read_early_stopping(const ConfigTable& table);
 
-/// `policy`: the update policy under which the run trains (Plan::agreement); empty: none. Errors (user): its replicas
-/// are evaluated after training; evaluations of the task do not have the measure.
-void check_early_stopping(const EarlyStoppingSpec& spec, LearningTask task, int64_t classes, const std::string& policy);
+/// Errors (user): evaluations of the task do not have the measure.
+void check_early_stopping(const EarlyStoppingSpec& spec, LearningTask task, int64_t classes);
+
+/// Returns what the evaluation has reached; nullopt: not the target, or there is none.
+std::optional<TargetReached> reached_by(const EvaluationPoint& point, std::optional<double> target);
 
 /// What the evaluations so far have shown; part of a checkpoint.
 struct StoppingState {
@@ -53,6 +61,8 @@ class EarlyStopping {
   /// Returns why the run must end; "" if it goes on.
   std::string reason() const;
   const StoppingState& state() const { return state_; }
+  /// True if the evaluation that was added last is the best so far.
+  bool improved() const { return state_.best && state_.without_improvement == 0; }
 
  private:
   EarlyStoppingSpec spec_;

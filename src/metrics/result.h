@@ -74,6 +74,12 @@ struct ToTarget {
   double seconds = 0;
 };
 
+/// Which target a run has reached, and when.
+struct TargetReached {
+  double target = 0;  ///< value of the main metric
+  ToTarget after;
+};
+
 /// A change of the plan during a run.
 struct PlanChange {
   int64_t step = 0;      ///< number of steps done before the change
@@ -165,10 +171,13 @@ struct RunResult {
   std::optional<SimulatedStep> predicted;
   std::optional<double> price_per_epoch;  ///< in ExperimentResult::currency
   std::optional<double> price_to_target;
-  std::optional<EvaluationPoint> test;                   ///< the last evaluation
+  std::optional<EvaluationPoint> test;                   ///< the last evaluation; with weights_of_step that of the step
   std::optional<EvaluationPoint> test_at_equal_samples;  ///< at the samples that every ok row reached; set by compare
   /// The last evaluation within the time of the shortest ok row; set by compare.
   std::optional<EvaluationPoint> test_at_equal_time;
+  /// Of a run that restores its best weights: the step after which it had them. nullopt: the weights are those of the
+  /// end.
+  std::optional<int64_t> weights_of_step;
   /// Of the trained weights, computed from whole outputs: AUC, BLEU (train/final_metrics.h).
   std::vector<Metric> final_metrics;
   std::optional<double> target;  ///< value of the main metric

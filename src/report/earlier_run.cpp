@@ -177,7 +177,7 @@ EarlierSteps earlier_steps(const fs::path& run_folder, const ExperimentResult& r
 void add_earlier(const EarlierRun& earlier, RunResult& row) {
   row.curve.insert(row.curve.begin(), earlier.curve.begin(), earlier.curve.end());
   row.evaluations.insert(row.evaluations.begin(), earlier.evaluations.begin(), earlier.evaluations.end());
-  if (!row.evaluations.empty()) row.test = row.evaluations.back();
+  if (!row.evaluations.empty() && !row.weights_of_step) row.test = row.evaluations.back();
   if (!row.target) return;
   for (const EvaluationPoint& point : earlier.evaluations)
     if (std::isfinite(point.loss) && point.main() && reaches(*point.main(), *row.target)) {

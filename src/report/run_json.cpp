@@ -138,6 +138,7 @@ void each_field(auto& fields, Is<RunResult> auto& row) {
   fields("memory_bytes", row.memory, "predicted", row.predicted, "price_per_epoch", row.price_per_epoch,
          "price_to_target", row.price_to_target, "test", row.test, "test_at_equal_samples", row.test_at_equal_samples,
          "test_at_equal_time", row.test_at_equal_time);
+  fields("weights_of_step", row.weights_of_step);
   fields.maybe("final_metrics", row.final_metrics);
   fields("target", row.target, "to_target", row.to_target, "noise_scale", row.noise_scale, "replicas", row.replicas,
          "checkpoints", row.checkpoints);

@@ -173,7 +173,9 @@ std::vector<std::string> sentences_of_row(const ExperimentResult& result) {
   if (row.status != RunStatus::ok || !(row.step_seconds || row.test)) return {};
   std::string text = headline_of_row(result);
   if (row.test)
-    text += fmt::format("{} test loss {} at the end", row.test->main() ? " and" : ",", loss_text(row.test->loss));
+    text += fmt::format(
+        "{} test loss {} {}", row.test->main() ? " and" : ",", loss_text(row.test->loss),
+        row.weights_of_step ? fmt::format("with the weights of step {}", *row.weights_of_step) : "at the end");
   else if (!row.curve.empty()) text += fmt::format(", loss {} in the last step", loss_text(row.curve.back().loss));
   if (result.simulated.empty() && row.predicted && row.step_seconds && row.predicted->step_seconds > 0)
     text +=

@@ -11,6 +11,7 @@
 #include "experiment/batches.h"
 #include "experiment/run_device.h"
 #include "forecast/agreement_plan.h"
+#include "train/agreement/early_end.h"
 #include "train/run.h"
 #include "train/share_state.h"
 #include "trireme/error.h"
@@ -30,7 +31,7 @@ void run_follower_rank(const RunSpec& given, const Model& model, const TaskData&
   const RunSpec experiment = on_its_devices(whole_experiment(given, plan), plan);
   validate(plan, model, std::max<int64_t>(1, experiment.batch / plan.replicas), fmt::format("plan {}", plan.name));
   check_shapes(experiment, model, data, plan);
-  check_early_stopping(experiment.early_stopping, data.train->task(), data.train->classes(), plan.agreement);
+  check_early_stopping(experiment, data, plan, ReplicaHosting::processes);
   install_memory_accounting();
   if (experiment.device != c10::DeviceType::CPU) install_gpu_memory_accounting();
   const std::shared_ptr<Communicator> leaders = plan.agreement.empty() ? nullptr : process->worker_communicator();

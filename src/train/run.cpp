@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "base/seconds.h"
 #include "base/text.h"
-#include "comm/flight_recorder.h"
 #include "cost/virtual_costs.h"
 #include "experiment/make_plan.h"
 #include "experiment/run_device.h"
@@ -113,15 +112,20 @@ Run::Run(const RunSpec& e, const Model& m, const TaskData& d, const Plan& plan, 
   check_internal(!process_ || (experiment.private_replicas && process_->size() == plan.devices),
                  "each process has a rank and replicas of its own");
   if (options.resumed) state_ = std::move(options.resumed->state);
+  if (state_) resume_best(options.resumed->best);
   auto phase =
       std::make_unique<Phase>(experiment, model, plan, std::vector<int>(), links_, process_ ? 1 : plan.devices);
   phase->first_step = begun_at;
   if (state_) check_agreement_state(plan, *state_);
   if (!plan.agreement.empty()) {
-    const AgreementBeginning beginning{
-        .step = begun_at,
-        .seconds = options.resumed ? options.resumed->seconds : 0,
-        .replicas = state_ ? progress_in(*state_, plan.replicas) : std::vector<ReplicaProgress>()};
+    AgreementBeginning beginning{.step = begun_at};
+    if (state_) beginning.replicas = progress_in(*state_, plan.replicas);
+    if (options.resumed) {
+      beginning.seconds = options.resumed->seconds;
+      beginning.stopping = options.resumed->stopping;
+      beginning.best = options.resumed->best;
+      beginning.reached = options.resumed->reached;
+    }
     agreement_ =
         std::make_unique<RunAgreement>(experiment, model, data, phase->plan, phase->training, phase->evaluation,
                                        records, options.make_world, options.writes_checkpoints, beginning);
@@ -131,12 +135,16 @@ Run::Run(const RunSpec& e, const Model& m, const TaskData& d, const Plan& plan, 
     agreement_->takes_server_state = [this](bool is_last) { return takes_server_state(is_last); };
     agreement_->on_server_state = [this](TrainingState state) {
       handed_over_ = agreement_->steps_so_far();
-      handover.put({handed_over_, std::move(state), current_phase()->plan.in_short(model), 0, agreement_->samples()});
+      handover.put(agreement_->with_evaluations({.step = handed_over_,
+                                                 .state = std::move(state),
+                                                 .plan = current_phase()->plan.in_short(model),
+                                                 .samples = agreement_->samples()}));
     };
     if (state_) agreement_->resume(std::move(*state_), phase->groups);
     state_.reset();
   }
-  if (ends_early()) records.on_evaluation = [this](const StepRecord& evaluation) { end_if_due(evaluation); };
+  if (experiment.early_stopping.watches() && !agreement_)
+    records.on_evaluation = [this](const StepRecord& evaluation) { end_if_due(evaluation); };
   begin_phase(std::move(phase));
 }
 
@@ -246,7 +254,7 @@ void Run::post(int rank, int64_t step, bool evaluation, StepOutcome outcome, dou
 void Run::work(Phase& phase, int rank, Worker& worker, ParameterStore& store) {
   if ((rank == 0 || process_) && state_) note_begin();  // all workers have taken their parts
   int64_t step = phase.first_step;
-  if (evaluates_first_ && plans_.size() == 1) evaluate(phase, rank, worker, step);
+  if (evaluates_first_ && plans_.size() == 1) evaluate(phase, rank, worker, store, step);
   for (; step < steps && enters(step); ++step) {
     if (links_) links_->begin_step(step);
     if (!experiment.memory_changes.empty()) set_memory_limit(rank, enforced_limit(step));
@@ -259,7 +267,7 @@ void Run::work(Phase& phase, int rank, Worker& worker, ParameterStore& store) {
     post(rank, step + 1, false, std::move(outcome), load_seconds(phase.only_group(), rank));
     if (evaluates_after(step)) {
       worker.drain();
-      evaluate(phase, rank, worker, step + 1);
+      evaluate(phase, rank, worker, store, step + 1);
     }
     if (hands_over_after(step)) hand_over(phase, rank, worker, store, step + 1);
   }
@@ -274,48 +282,6 @@ void Run::work(Phase& phase, int rank, Worker& worker, ParameterStore& store) {
 bool Run::keeps_whole_steps(const Phase& phase) const {
   return process_ && experiment.elastic && checkpoint_every > 0 &&
          obstacle_to_whole_steps(phase.training, model).empty();
-}
-
-/// Called on rank 0 after the other ranks are lost. Hands over what is in its weights but not in the last checkpoint.
-void Run::hand_over_alone(Phase& phase, Worker& worker) {
-  const double began = steady_seconds();
-  const LongWork saving(flight_recorder(process_->world()), kSavingLastStep);
-  const std::optional<WholeSteps> whole = worker.return_to_whole_step();
-  if (!whole) return;
-  std::map<int64_t, std::vector<double>> losses;
-  for (const auto& [number, by_rank] : whole->losses) losses[begun_at + number] = by_rank;
-  // A state that was already handed over also needs its step's loss.
-  const bool all_known = process_->post_for_others(records, losses);
-  const int64_t step = begun_at + whole->done;
-  if (!all_known || step <= std::max(handed_over_, begun_at) || step == steps) return;
-  phase.gatherer.reuse(handover.take_used());
-  phase.gatherer.gather_alone(worker);
-  handover.put({.step = step,
-                .state = phase.gatherer.take(),
-                .plan = phase.plan.in_short(model),
-                .stall_seconds = steady_seconds() - began,
-                .awaits_evaluation = evaluates_after(step - 1) && evaluated_ < step});
-}
-
-/// Called between two steps. Hands over the state of the run after `step` steps to be written. All workers must call it
-/// together.
-void Run::hand_over(Phase& phase, int rank, Worker& worker, const ParameterStore& store, int64_t step) {
-  const double began = steady_seconds();
-  worker.drain();
-  const auto aborted = [&] {
-    return !(process_ ? process_->abort_reason() : phase.only_group().world.abort_reason()).empty();
-  };
-  if (rank == 0) phase.gatherer.reuse(handover.wait_for_turn(aborted));
-  gather_state(phase, rank, worker, store);
-  if (rank == 0) {
-    handover.put({step, phase.gatherer.take(), phase.plan.in_short(model), steady_seconds() - began});
-    handed_over_ = step;
-  }
-}
-
-void Run::gather_state(Phase& phase, int rank, Worker& worker, const ParameterStore& store) {
-  if (!process_) return phase.gatherer.gather(rank, worker, store);
-  phase.gatherer.gather(worker, process_->states(), experiment.precision, optimizer_state_count(experiment.optimizer));
 }
 
 void Run::end_work(Phase& phase, int rank, Worker& worker, const ParameterStore& store) {

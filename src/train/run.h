@@ -64,6 +64,9 @@ struct ResumedState {
   TrainingState state;
   bool awaits_evaluation = false;  ///< the run begins with the evaluation that belongs to that step
   StoppingState stopping = {};     ///< what the evaluations of those steps have shown; rank 0 uses it
+  /// The best of them, whose weights are in the state; rank 0 uses it.
+  std::optional<EvaluationPoint> best = {};
+  std::optional<TargetReached> reached = {};  ///< the first of them that reached the target; rank 0 uses it
 };
 
 struct RunOptions {
@@ -138,10 +141,12 @@ class Run {
   const std::vector<MemoryUse>& memory() const {
     return agreement_ ? agreement_->memory() : memory_;
   }  ///< by rank, at the time when the rank had finished
-  /// Empty if the run has not reached its end, or if the weights are not needed.
-  const TensorMap& trained_weights() const {
-    return agreement_ ? agreement_->weights() : last_phase().weights.tensors();
-  }
+  /// Those of the end, or of the best evaluation if the run restores them. Empty if the run has not reached its end, or
+  /// if the weights are not needed.
+  const TensorMap& trained_weights() const;
+  /// The evaluation whose weights trained_weights() returns, with its step, loss and metrics; nullopt: they are those
+  /// of the end.
+  std::optional<EvaluationPoint> best_evaluation() const;
 
  private:
   std::function<std::vector<Range>(int64_t)> samples_of_process(const Phase& phase) const;
@@ -162,7 +167,10 @@ class Run {
   void work_as_replica(Phase& phase, ReplicaGroup& group, int rank, ParameterStore& store);
   int64_t enforced_limit(int64_t step) const;
   /// `step`: number of finished steps.
-  void evaluate(Phase& phase, int rank, Worker& worker, int64_t step);
+  void evaluate(Phase& phase, int rank, Worker& worker, const ParameterStore& store, int64_t step);
+  void keep_if_best(Phase& phase, int rank, Worker& worker, const ParameterStore& store, int64_t step);
+  void resume_best(const std::optional<EvaluationPoint>& best);
+  TrainingState with_best(TrainingState state) const;
   std::unique_ptr<Worker> make_worker(Phase& phase, ReplicaGroup& group, int rank, ParameterStore& store);
   void work(Phase& phase, int rank, Worker& worker, ParameterStore& store);
   bool keeps_whole_steps(const Phase& phase) const;
@@ -191,8 +199,15 @@ class Run {
   const bool evaluates_first_;                  ///< evaluate the step that the run resumes first
   const std::shared_ptr<EmulatedLinks> links_;  ///< null: no emulated links
   const std::shared_ptr<ProcessRank> process_;  ///< null: workers are threads
-  /// Used by the thread that completes an evaluation, while no worker enters a step.
+  /// Used by the thread that completes an evaluation, while no worker enters a step; so is the next member.
   EarlyStopping stopping_;
+  std::optional<EvaluationPoint> newest_evaluation_;
+  /// Written by rank 0's worker after evaluations. No tensors: there are none, or an update policy has them.
+  struct Best {
+    std::optional<EvaluationPoint> evaluation = {};
+    TensorMap tensors = {};
+  };
+  Best best_;
 
   mutable Mutex mutex_;
   std::shared_ptr<Phase> phase_ TRIREME_GUARDED_BY(mutex_);  // replaced by the thread of work_all only

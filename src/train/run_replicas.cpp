@@ -69,6 +69,12 @@ void Run::work_as_replica(Phase& phase, ReplicaGroup& group, int rank, Parameter
 bool Run::stop_replica(Phase& phase, ReplicaGroup& group, int rank, Worker& worker, const ParameterStore& store,
                        int64_t step, bool held) {
   ReplicaStops& stops = agreement_->stops();
+  if (!held && agreement_->may_end_together(group.number, step) &&
+      decide(group, rank, worker, [&] { return group.has_ended; })) {
+    if (stops.writes())
+      hand_over_replica(phase, group, rank, worker, store, stops.by_samples() ? agreement_->steps_so_far() : step);
+    return true;
+  }
   if (!stops.by_samples()) {
     bool ends = stops.ends_after(step);
     if (stops.ends_at_exchanges()) {
@@ -123,6 +129,7 @@ void Run::hand_over_replica(Phase& phase, ReplicaGroup& group, int rank, Worker&
     used.agreement.clear();
     used.agreement_texts.clear();
     group.gatherer.reuse(std::move(used));
+    agreement_->wait_for_evaluations();  // what they have shown is part of the checkpoint
   }
   worker.settle();
   worker.barrier();
@@ -130,8 +137,11 @@ void Run::hand_over_replica(Phase& phase, ReplicaGroup& group, int rank, Worker&
   if (leads) agreement_->keep(group, group.gatherer.take());
   if (leads) agreement_->wait_for_all(group);
   if (is_first) {
-    handover.put(
-        {step, agreement_->take_kept(), phase.plan.in_short(model), steady_seconds() - began, agreement_->samples()});
+    handover.put(agreement_->with_evaluations({.step = step,
+                                               .state = agreement_->take_kept(),
+                                               .plan = phase.plan.in_short(model),
+                                               .stall_seconds = steady_seconds() - began,
+                                               .samples = agreement_->samples()}));
     handed_over_ = step;
   }
   worker.barrier();

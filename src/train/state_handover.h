@@ -7,9 +7,19 @@
 #include <string>
 
 #include "base/mutex.h"
+#include "metrics/early_stopping.h"
+#include "metrics/result.h"
 #include "runtime/migrate/training_state.h"
 
 namespace trireme {
+
+/// What the evaluations of a run so far have shown, as far as a checkpoint has it.
+struct ShownByEvaluations {
+  StoppingState stopping = {};
+  std::string ended = {};                     ///< why one of them ends the run, before its length; empty: none does
+  std::optional<EvaluationPoint> best = {};   ///< the one whose weights are in the state
+  std::optional<TargetReached> reached = {};  ///< the first that reached the target
+};
 
 struct GatheredState {
   int64_t step = 0;  ///< steps done
@@ -19,6 +29,8 @@ struct GatheredState {
   /// Samples that replicas that agree had seen, which may be more than at the step; 0: those of the step.
   int64_t samples = 0;
   bool awaits_evaluation = false;  ///< the evaluation that belongs to the step was not finished
+  /// Of runs without an agreement only `best`; the coordinating thread knows the rest.
+  ShownByEvaluations shown = {};
 };
 
 /// Holds one state at a time: the next state is gathered after the previous one was given back. Thread-safe.

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/median.h"
+#include "metrics/early_stopping.h"
 #include "train/evaluation.h"
 #include "train/result/repeats.h"
 
@@ -22,18 +23,6 @@ GradientNorms norms_of(const StepRecord& entry) {
     sum.inverse_samples += outcome.norms.inverse_samples;
   }
   return sum;
-}
-
-/// Sets the loss and the metrics to the means over the replicas' own ones.
-void take_means(EvaluationPoint& point) {
-  const double count = double(point.own.size());
-  point.loss = 0;
-  point.metrics = point.own.front().metrics;
-  for (Metric& metric : point.metrics) metric.value = 0;
-  for (const OwnEvaluation& own : point.own) {
-    point.loss += own.loss / count;
-    for (size_t m = 0; m < point.metrics.size(); ++m) point.metrics[m].value += own.metrics[m].value / count;
-  }
 }
 
 }  // namespace
@@ -163,18 +152,6 @@ std::optional<CurvePoint> Summary::add_step(const StepRecord& entry, int64_t sam
   return curve_.back();
 }
 
-/// Returns the evaluation of each replica's own model.
-std::vector<OwnEvaluation> Summary::own_evaluations(const StepRecord& entry) const {
-  std::vector<OwnEvaluation> all;
-  all.reserve(entry.own.size());
-  for (const auto& [replica, outcomes] : entry.own) {
-    const StepRecord own{.evaluation = true, .outcomes = outcomes};
-    const EvaluationSums sums{own.metrics(), own.loss_sum(), test_samples_, goal_.classes};
-    all.push_back({replica, mean_loss(goal_.task, sums), evaluation_metrics(goal_.task, sums)});
-  }
-  return all;
-}
-
 EvaluationPoint Summary::add_evaluation(const StepRecord& entry) {
   last_end_ = -1;
   squares_.clear();  // the pipeline was drained
@@ -183,8 +160,6 @@ EvaluationPoint Summary::add_evaluation(const StepRecord& entry) {
   point.samples = of_replicas ? entry.samples : samples_;
   point.epoch = double(point.samples) / double(train_samples_);
   point.seconds = of_replicas ? entry.seconds : seconds_;
-  point.own = own_evaluations(entry);
-  if (!point.own.empty()) take_means(point);
   evaluations_.push_back(point);
   return point;
 }
@@ -199,13 +174,10 @@ void Summary::write_curve(RunResult& result) const {
   result.noise_scale = noise_scale_.noise_scale();
   if (!core_steps_.empty()) result.core_seconds = median(core_steps_);
   if (!result.evaluations.empty()) result.test = result.evaluations.back();
-  for (const EvaluationPoint& point : result.evaluations)
-    // A model whose loss is not finite has not reached the target, whatever its metrics are.
-    if (experiment_.target && std::isfinite(point.loss) && point.main() &&
-        reaches(*point.main(), *experiment_.target)) {
-      result.to_target = ToTarget{point.step, point.epoch, point.seconds};
-      break;
-    }
+  result.to_target = reached_before_;
+  for (size_t k = 0; !result.to_target && k < result.evaluations.size(); ++k)
+    if (const std::optional<TargetReached> reached = reached_by(result.evaluations[k], experiment_.target))
+      result.to_target = reached->after;
 }
 
 void Summary::write(RunResult& result) const {

@@ -29,6 +29,8 @@ class Summary {
 
   /// Call it before the first step if the run resumes. `samples`, `seconds` and `step` are those of the earlier run.
   void go_on_from(int64_t samples, double seconds, int64_t step, int64_t open_steps = 0);
+  /// Call it likewise if an earlier run has reached the target.
+  void note_reached(const ToTarget& before) { reached_before_ = before; }
   /// Adds a training step of `samples`, made with `learning_rate`, and returns its curve point. Time between two steps,
   /// for example for a change of plan, belongs to the later step. With replicas, a curve point consists of as many
   /// steps as there are replicas, in the order in which they ended; nullopt if the entry did not complete one. Its
@@ -66,7 +68,6 @@ class Summary {
   std::optional<CurvePoint> add_replica_step(const StepRecord& entry, double learning_rate);
   void open_point();
   std::optional<double> gradient_norm_after(const StepRecord& entry);
-  std::vector<OwnEvaluation> own_evaluations(const StepRecord& entry) const;
   std::vector<double> replica_steps(int64_t skipped) const;
   void write_curve(RunResult& result) const;
   void write_devices(std::span<const HubCounts> counts, std::span<const InnerWork> inner, double seconds,
@@ -90,6 +91,7 @@ class Summary {
   int plan_ = 0;                        // of the newest step
   std::vector<CurvePoint> curve_;
   std::vector<EvaluationPoint> evaluations_;
+  std::optional<ToTarget> reached_before_;  ///< by an earlier run
   std::optional<Timeline> timeline_;
   Replicas replicas_;
 };

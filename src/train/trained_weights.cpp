@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/memory.h"
 #include "base/text.h"
@@ -66,6 +67,13 @@ void TrainedWeights::gather(Worker& worker, Communicator& world, Precision preci
   collect_buffers(worker, world);
   worker.barrier();  // no rank writes to values that others may still be reading
   is_whole_ = world.rank() == 0;
+}
+
+TensorMap TrainedWeights::take() {
+  MutexLock lock(mutex_);
+  is_whole_ = false;
+  failure_.clear();
+  return std::exchange(tensors_, {});
 }
 
 void TrainedWeights::collect_parameters(BucketId id, Worker& worker, Communicator& world, Precision precision) {

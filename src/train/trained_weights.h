@@ -55,6 +55,8 @@ class TrainedWeights {
     MutexLock lock(mutex_);
     return is_whole_ ? tensors_ : none_;
   }
+  /// Moves the tensors out, so that the next gather makes new ones. Call it on rank 0, while no worker gathers.
+  TensorMap take();
   /// Why there are no weights although all workers gathered; otherwise "".
   const std::string& failure() const {
     MutexLock lock(mutex_);

@@ -19,6 +19,7 @@
 #include "forecast/drawing.h"
 #include "forecast/predict.h"
 #include "plan/named.h"
+#include "train/agreement/early_end.h"
 #include "train/coordinate/checkpointing.h"
 #include "train/coordinate/coordinator.h"
 #include "train/result/run_result.h"
@@ -54,20 +55,25 @@ int places_there(const RunSpec& experiment, const ProcessRank* process) {
 CurvePoint resume_into(RunOptions& options, CheckpointUse& checkpoints) {
   if (!checkpoints.resumed) return {};
   const CheckpointIndex& index = checkpoints.resumed->index;
-  options.resumed = {index.step, index.seconds, std::move(checkpoints.resumed->state), index.awaits_evaluation,
-                     index.stopping};
+  options.resumed = {.step = index.step,
+                     .seconds = index.seconds,
+                     .state = std::move(checkpoints.resumed->state),
+                     .awaits_evaluation = index.awaits_evaluation,
+                     .stopping = index.stopping,
+                     .best = index.best_evaluation,
+                     .reached = index.reached};
   return {index.step, index.samples, index.seconds, index.loss};
 }
 
-Summary empty_summary(const Run& run, const TaskData& data, const Plan& plan) {
+/// `resumed`: the checkpoint of the earlier run that goes on; null: there is none.
+Summary empty_summary(const Run& run, const TaskData& data, const Plan& plan, const Checkpoint* resumed) {
   const bool agrees = run.agreement() != nullptr;
-  return {run.experiment,
-          {data.train->task(), data.train->classes()},
-          plan.devices,
-          agrees ? data.train->size() : run.sampler().samples_per_epoch(),
-          run.batches.test_samples(),
-          run.steps,
-          agrees ? plan.replicas : 0};
+  Summary summary(run.experiment, {data.train->task(), data.train->classes()}, plan.devices,
+                  agrees ? data.train->size() : run.sampler().samples_per_epoch(), run.batches.test_samples(),
+                  run.steps, agrees ? plan.replicas : 0);
+  if (resumed && resumed->index.reached && resumed->index.reached->target == run.experiment.target)
+    summary.note_reached(resumed->index.reached->after);
+  return summary;
 }
 
 /// Returns the other rank that received the signal which ended the replicas' run; 0: none did.
@@ -92,6 +98,7 @@ RunEnding work(const std::shared_ptr<Run>& run, Coordinator& coordinator) {
   run->stop_loading();
   if (ending.abandoned) workers.detach();
   else workers.join();
+  if (run->agreement() && !ending.abandoned) ending.ended_early = run->agreement()->ended_early();
   return ending;
 }
 
@@ -104,7 +111,7 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   const RunSpec experiment = on_its_devices(whole_experiment(given, plan), plan);
   validate(plan, model, std::max<int64_t>(1, experiment.batch / plan.replicas), fmt::format("plan {}", plan.name));
   check_shapes(experiment, model, data, plan);
-  check_early_stopping(experiment.early_stopping, data.train->task(), data.train->classes(), plan.agreement);
+  check_early_stopping(experiment, data, plan, make_world.hosting);
   install_memory_accounting();
   if (experiment.device != c10::DeviceType::CPU) install_gpu_memory_accounting();
   RunResult result = result_before(experiment, model, plan, process.get());
@@ -128,7 +135,7 @@ RunResult train(const RunSpec& given, const Model& model, const TaskData& data, 
   if (plan.stages.size() > 1 || plan.micro_batches > 1)
     result.schedule = std::make_shared<const nlohmann::json>(short_drawing(run->last_phase().training, model));
   const bool agrees = run->agreement() != nullptr;
-  Summary summary = empty_summary(*run, data, plan);
+  Summary summary = empty_summary(*run, data, plan, checkpoints.resumed ? &*checkpoints.resumed : nullptr);
   summary.go_on_from(begun_at.samples, begun_at.seconds, begun_at.step, agrees ? run->agreement()->begun_rest() : 0);
   Adaptation adaptation(*run, adapter);
   EarlyStopping stopping(experiment.early_stopping, data.train->task(), experiment.target,

@@ -52,8 +52,32 @@ class Checkpoints(CliTest):
                      says=["training is complete", "ended early, after 2 steps", "no better test loss"])
         self.trireme("train", "e.toml", *EARLY, "--set", "early_stopping.patience=2", "--resume", "a", "--out", "b")
         self.assertEqual([step for step, _ in self.curve("b")], [3])
-        self.refused("train", "e.toml", *EARLY, *patience, "--plan", "local-sgd",
-                     says=["early_stopping.patience", "local-sgd", "evaluated after training"])
+        out, _ = self.trireme("train", "e.toml", *EARLY, *patience, "--plan", "local-sgd", "--out", "c")
+        self.assertIn("ended early, after step 2 of 6: no better test loss in 1 evaluation", " ".join(out.split()))
+        self.assertEqual([step for step, _ in self.curve("c")], [1, 2])
+        self.refused("serve", "e.toml", "--spawn", "2", *EARLY, *patience, "--plan", "easgd",
+                     says=["early_stopping.patience", "easgd", "clients train to the end of their length"])
+
+    def test_the_server_ends_rounds_early(self):
+        self.trireme("serve", "e.toml", "--spawn", "2", *EARLY, "--set", "early_stopping.patience=2", "--set", "length=2000 epochs",
+                     "--plan", "fedavg,local=1 steps", "--out", "s")
+        row = self.json("s", "run.json")["rows"][0]
+        self.assertEqual(row["status"], "ok", row["reason"])
+        self.assertIn("no better test loss in 2 evaluations", row["ended_early"])
+        self.assertLess(len(row["replicas"]["rounds"]), 2000)
+
+    def test_the_best_weights_are_restored(self):
+        best = ["--set", "evaluate_every=1 steps", "--set", "early_stopping.measure=loss", "--set", "early_stopping.restore_best=true",
+                "--set", "optimizer.learning_rate=0.5"]
+        for plan in ("data", "local-sgd"):
+            self.trireme("train", "e.toml", *best, "--plan", plan, "--out", plan)
+            row = self.json(plan, "run.json")["rows"][0]
+            self.assertEqual(row["ended_early"], "")
+            least = min(row["evaluations"], key=lambda point: point["loss"])
+            self.assertEqual(row["weights_of_step"], least["step"])
+            self.assertEqual(row["test"], least)
+        self.trireme("train", "e.toml", "--out", "whole")
+        self.assertIsNone(self.json("whole", "run.json")["rows"][0]["weights_of_step"])
 
     def test_written_listed_and_gone_on_from(self):
         out, _ = self.trireme("train", "e.toml", *EVERY_2, "--set", "checkpoint.keep=0", "--out", "a")

@@ -163,6 +163,16 @@ length = "5 steps"
         out, _ = self.trireme("train", "q.toml", "--resume", "a")
         self.assertEqual(out.count("was trained"), 2)
 
+    def test_only_the_last_phase_may_restore_its_best_weights(self):
+        phase = '[[phase]]\nlength = "4 steps"\n'
+        best = "early_stopping.restore_best = true\nevaluate_every = \"2 steps\"\n"
+        self.experiment("first.toml", phase + best + phase)
+        self.refused("train", "first.toml", "--out", "f", says=["restore_best", "the last [[phase]]"])
+        self.refused("train", "first.toml", "--set", "early_stopping.restore_best=true", "--out", "f", says=["restore_best"])
+        self.experiment("last.toml", phase + phase + best)
+        self.trireme("train", "last.toml", "--out", "a")
+        self.assertIn(self.json("a", "phase-2", "run.json")["rows"][0]["weights_of_step"], (2, 4))
+
     def test_update_policies(self):
         """Checkpoints of replicas that agree hold the first replica's weights, so nothing can begin with them."""
         self.experiment("first.toml", PHASES.replace("batch = 16", 'plan = "local-sgd"'))

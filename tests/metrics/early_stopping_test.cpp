@@ -82,19 +82,45 @@ TEST(EarlyStopping, ReadsItsTable) {
   expect_error(Blame::user, {"patience", "is missing"}, [&] { read("[early_stopping]\nmin_delta = 0.5"); });
   expect_error(Blame::user, {"patience"}, [&] { read("[early_stopping]\npatience = 0"); });
   expect_error(Blame::user, {"min_delta"}, [&] { read("[early_stopping]\npatience = 1\nmin_delta = -1.0"); });
+  const EarlyStoppingSpec best = read("[early_stopping]\nrestore_best = true\nmeasure = \"loss\"");
+  EXPECT_TRUE(best.restore_best);
+  EXPECT_TRUE(best.watches());
+  EXPECT_FALSE(best.wanted()) << "nothing ends the run";
+  EXPECT_EQ(best.measure, "loss");
+  expect_error(Blame::user, {"patience", "is missing"},
+               [&] { read("[early_stopping]\nrestore_best = true\nmin_delta = 0.5"); });
+}
+
+TEST(EarlyStopping, KnowsTheBestEvaluation) {
+  EarlyStopping rule({.restore_best = true}, LearningTask::classification, std::nullopt);
+  EXPECT_FALSE(rule.improved());
+  rule.add(evaluation(1, 1, std::nan("")));
+  EXPECT_FALSE(rule.improved());
+  rule.add(evaluation(2, 1, 0.5));
+  EXPECT_TRUE(rule.improved());
+  rule.add(evaluation(3, 1, 0.5));
+  EXPECT_FALSE(rule.improved()) << "the first of equal ones is the best";
+  EXPECT_EQ(rule.state().best_step, 2);
+  EXPECT_EQ(rule.reason(), "");
+}
+
+TEST(EarlyStopping, ATargetIsReachedByAFiniteModel) {
+  EXPECT_FALSE(reached_by(evaluation(3, 1, 0.5), std::nullopt));
+  EXPECT_FALSE(reached_by(evaluation(3, 1, 0.5), 0.6));
+  EXPECT_FALSE(reached_by(evaluation(3, std::nan(""), 0.7), 0.6));
+  const std::optional<TargetReached> reached = reached_by(evaluation(3, 1, 0.7), 0.6);
+  ASSERT_TRUE(reached);
+  EXPECT_EQ(reached->target, 0.6);
+  EXPECT_EQ(reached->after.steps, 3);
 }
 
 TEST(EarlyStopping, RefusesWhatItCannotWatch) {
-  const auto check = [](const EarlyStoppingSpec& spec, const std::string& policy) {
-    check_early_stopping(spec, LearningTask::classification, 4, policy);
-  };
-  EXPECT_NO_THROW(check({.patience = 1, .measure = "loss"}, ""));
-  EXPECT_NO_THROW(check({.patience = 1, .measure = "accuracy"}, ""));
-  expect_error(Blame::user, {"perplexity", "do not measure it", "loss, accuracy"},
-               [&] { check({.patience = 1, .measure = "perplexity", .where = "e.toml:3"}, ""); });
-  EXPECT_NO_THROW(check({}, "local-sgd"));
-  expect_error(Blame::user, {"local-sgd", "evaluated after training"},
-               [&] { check({.at_target = true}, "local-sgd"); });
+  const auto check = [](const EarlyStoppingSpec& spec) { check_early_stopping(spec, LearningTask::classification, 4); };
+  EXPECT_NO_THROW(check({.patience = 1, .measure = "loss"}));
+  EXPECT_NO_THROW(check({.patience = 1, .measure = "accuracy"}));
+  for (const EarlyStoppingSpec& spec : {EarlyStoppingSpec{.patience = 1, .measure = "perplexity", .where = "e.toml:3"},
+                                        EarlyStoppingSpec{.measure = "perplexity", .restore_best = true}})
+    expect_error(Blame::user, {"perplexity", "do not measure it", "loss, accuracy"}, [&] { check(spec); });
 }
 
 }  // namespace

@@ -167,6 +167,32 @@ TEST_F(EndingEarly, TheCheckpointKeepsTheCount) {
   EXPECT_EQ(resumption("second").checkpoint.index.step, 20) << "nothing ends it any more";
 }
 
+TEST_F(EndingEarly, AResumedRunKnowsWhenTheTargetWasReached) {
+  experiment.target = 0.5;
+  write_checkpoints();
+  experiment.checkpoint.every = {4, Length::Unit::steps};
+  const RunResult whole = run("single", 1, into("whole"));
+  ASSERT_TRUE(whole.to_target);
+  const int64_t reached = whole.to_target->steps;
+  ASSERT_LT(reached, 52);
+  const Checkpoint after =
+      read_checkpoint(root_ / "whole" / checkpoint_name(reached + 4), build_model(experiment, data));
+  ASSERT_TRUE(after.index.reached);
+  const RunResult rest = run("data", 2, {.folder = root_ / "rest", .resumed = after});
+  EXPECT_GT(rest.evaluations.front().step, reached);
+  ASSERT_TRUE(rest.to_target);
+  EXPECT_EQ(rest.to_target->steps, reached);
+  EXPECT_EQ(rest.to_target->epochs, whole.to_target->epochs);
+  EXPECT_EQ(rest.to_target->seconds, whole.to_target->seconds);
+  experiment.target = 0.999;  // another one: nothing is known of it
+  const RunResult other = run("data", 2, {.folder = root_ / "other", .resumed = after});
+  if (other.to_target) {
+    EXPECT_GT(other.to_target->steps, reached);
+  }
+  const Checkpoint at_first = read_checkpoint(root_ / "whole" / checkpoint_name(4), build_model(experiment, data));
+  EXPECT_EQ(at_first.index.reached.has_value(), reached <= 4);
+}
+
 TEST_F(EndingEarly, ACheckpointAtTheTargetIsComplete) {
   experiment.target = 0.3;
   experiment.early_stopping.at_target = true;
@@ -176,15 +202,6 @@ TEST_F(EndingEarly, ACheckpointAtTheTargetIsComplete) {
   expect_error(Blame::user, {"training is complete", "the target is reached"}, [&] { resumption("run"); });
   experiment.target = 1;
   EXPECT_EQ(resumption("run").checkpoint.index.step, int64_t(row.curve.size()));
-}
-
-TEST_F(EndingEarly, ReplicasUnderAnUpdatePolicyAreRefused) {
-  learn_nothing(2);
-  const Model model = build_model(experiment, data);
-  const Plan plan = plan_with_agreement("local-sgd", experiment, model, 2);
-  TrainObserver observer;
-  expect_error(Blame::user, {"tiny.toml: early_stopping", "local-sgd", "evaluated after training"},
-               [&] { train(experiment, model, data, plan, observer, interrupted); });
 }
 
 TEST_F(EndingEarly, AComparisonSaysThatRowsAreNotOfEqualWork) {
@@ -211,7 +228,7 @@ TEST(EarlyStoppingKeys, AreRead) {
   EXPECT_TRUE(e.gradient_norm);
   EXPECT_TRUE(compile_options(RunSpec{e}, true).measures_norm);
   const Experiment none = read_settings("", "mlp");
-  EXPECT_FALSE(none.early_stopping.wanted() || none.gradient_norm);
+  EXPECT_FALSE(none.early_stopping.watches() || none.gradient_norm);
   EXPECT_FALSE(compile_options(RunSpec{none}, true).measures_norm);
   expect_error(Blame::user, {"stop_at_target", "there is no target"},
                [] { read_settings("stop_at_target = true", "mlp"); });

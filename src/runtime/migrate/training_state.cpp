@@ -43,7 +43,8 @@ void give_factors(const Program& program, BucketId id, const TrainingState& stat
 
 int64_t TrainingState::bytes() const {
   int64_t bytes = 0;
-  for (const TensorMap* tensors : {&weights, &buffers, &averaged_buffers, &errors, &factors, &carried, &agreement})
+  for (const TensorMap* tensors :
+       {&weights, &buffers, &averaged_buffers, &errors, &factors, &carried, &agreement, &best})
     bytes += bytes_in(*tensors);
   for (const auto& entry : optimizer)
     for (const at::Tensor& tensor : entry.second) bytes += int64_t(tensor.nbytes());

@@ -37,6 +37,10 @@ struct TrainingState {
   TensorMap agreement;
   std::map<std::string, std::string> agreement_texts;
 
+  /// Weights and running statistics of the best evaluation so far, of a run without an agreement that restores them at
+  /// its end. Never written to, so that several states may share the tensors. Empty: there are none.
+  TensorMap best;
+
   int64_t bytes() const;
 };
 

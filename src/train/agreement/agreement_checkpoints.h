@@ -3,11 +3,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "checkpoint/resume.h"
 #include "experiment/replica_batches.h"
 #include "experiment/run_spec.h"
+#include "metrics/early_stopping.h"
+#include "metrics/result.h"
 #include "train/agreement/agreement_state.h"
 #include "train/agreement/replica_stops.h"
 #include "trireme/plan.h"
@@ -19,6 +22,9 @@ struct AgreementBeginning {
   int64_t step = 0;                            ///< of the checkpoint; 0: the run begins anew
   double seconds = 0;                          ///< duration of the earlier run
   std::vector<ReplicaProgress> replicas = {};  ///< empty: each has made `step` steps
+  StoppingState stopping = {};                 ///< what the evaluations of the earlier run have shown
+  std::optional<EvaluationPoint> best = {};    ///< the best of them, if the state has its weights
+  std::optional<TargetReached> reached = {};
 };
 
 /// Returns the progress by replica.

@@ -1,5 +1,6 @@
 #include "train/agreement/agreement_state.h"
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@ namespace trireme {
 namespace {
 
 constexpr const char* kWhere = "the checkpoint";
+constexpr const char* kValues = "values";           // of the best evaluation, in its PolicyState
 constexpr const char* kOrder = "order of weights";  // key of a text
 constexpr std::string_view kWeights = "weights/", kBuffers = "buffers/";
 
@@ -79,6 +81,14 @@ PolicyState policy_of(const std::string& whose, TrainingState& all) {
   return policy_state_from({text->second, take_named(of_policy(whose), all.agreement)}, kWhere);
 }
 
+std::optional<ModelValues> take_best(TrainingState& all) {
+  if (!all.agreement_texts.contains(kBest)) return std::nullopt;
+  PolicyState state = policy_of(kBest, all);
+  if (state.weights.size() != 1 || !state.weights.contains(kValues))
+    refuse("the weights of the best evaluation", "they are missing");
+  return ModelValues{{std::move(state.weights[kValues])}, std::move(state.statistics[kValues])};
+}
+
 }  // namespace
 
 void add_progress(int replica, const ReplicaProgress& progress, TrainingState& all) {
@@ -105,6 +115,15 @@ void add_replica(int replica, const ReplicaProgress& progress, TrainingState own
 void add_policy(const std::string& whose, const PolicyStateParts& parts, TrainingState& all) {
   all.agreement_texts[whose] = parts.text;
   for (const auto& [name, tensor] : parts.tensors) all.agreement[of_policy(whose) + name] = tensor;
+}
+
+void add_best(const ModelValues& values, TrainingState& all) {
+  PolicyState state;
+  state.weights[kValues] = at::cat(values.weights).cpu();
+  std::vector<RunningStatistics>& statistics = state.statistics[kValues];
+  statistics.reserve(values.statistics.size());
+  for (const RunningStatistics& s : values.statistics) statistics.push_back({s.mean.cpu(), s.variance.cpu()});
+  add_policy(kBest, parts_of(state), all);
 }
 
 std::string order_of_weights(const Program& program) {
@@ -166,8 +185,10 @@ std::vector<ReplicaProgress> progress_in(const TrainingState& state, int replica
 }
 
 AgreementParts take_apart(TrainingState all, int replicas) {
-  AgreementParts parts{
-      .replicas = std::vector<TrainingState>(size_t(replicas)), .shared = policy_of(kShared, all), .policies = {}};
+  AgreementParts parts{.replicas = std::vector<TrainingState>(size_t(replicas)),
+                       .shared = policy_of(kShared, all),
+                       .policies = {},
+                       .best = take_best(all)};
   if (!all.agreement_texts.contains("0")) return of_server(std::move(all), std::move(parts));
   for (int r = 0; r < replicas; ++r) parts.policies.push_back(policy_of(std::to_string(r), all));
   for (int r = 1; r < replicas; ++r) {

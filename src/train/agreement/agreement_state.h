@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@ namespace trireme {
 
 /// Key of the state that all replicas of a policy share; the replicas' keys are "0", "1", ...
 inline constexpr const char* kShared = "shared";
+/// Key of the values of the best evaluation so far; absent unless the run restores them.
+inline constexpr const char* kBest = "best";
 
 /// The progress of a replica.
 struct ReplicaProgress {
@@ -23,6 +26,8 @@ struct ReplicaProgress {
 
 /// Adds a replica's weights, moments, buffers and progress. The first replica's become the state's own.
 void add_replica(int replica, const ReplicaProgress& progress, TrainingState own, TrainingState& all);
+/// Adds the values of the best evaluation so far.
+void add_best(const ModelValues& values, TrainingState& all);
 /// Adds a policy's part: of a replica, by its number, or kShared.
 void add_policy(const std::string& whose, const PolicyStateParts& parts, TrainingState& all);
 
@@ -49,6 +54,7 @@ struct AgreementParts {
   std::vector<TrainingState> replicas;
   PolicyState shared;
   std::vector<PolicyState> policies;  ///< by replica; empty if a server alone has written the state
+  std::optional<ModelValues> best;    ///< values of the best evaluation so far
 };
 /// The state must have passed check_agreement_state. Errors (user): something is missing or unknown.
 AgreementParts take_apart(TrainingState all, int replicas);

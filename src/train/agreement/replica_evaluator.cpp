@@ -4,8 +4,10 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
+#include "base/devices/device.h"
 #include "metrics/metrics.h"
 #include "runtime/replica_view.h"
 #include "runtime/worker.h"
@@ -34,6 +36,7 @@ bool are_equal(const ReplicaSnapshot& a, const ReplicaSnapshot& b) {
          });
 }
 
+constexpr auto kEvaluationPoll = std::chrono::milliseconds(20);
 constexpr int kWhole = -1;  // in place of a replica: the values of the run as a whole
 
 /// Returns the replicas whose own models are evaluated, or kWhole alone.
@@ -49,9 +52,9 @@ std::vector<int> evaluated_models(const ReplicaSnapshot& snapshot) {
 
 /// Data that the plan's workers share while they evaluate.
 struct ReplicaEvaluator::EvaluationWorkers {
-  explicit EvaluationWorkers(const Task& task)
+  EvaluationWorkers(const Task& task, int first_device)
       : world(task.plan.devices),
-        store(task.training, task.experiment.precision, 0),
+        store(task.training, task.experiment.precision, first_device),
         view(task.training, task.model),
         outcomes(size_t(task.plan.devices)) {}
 
@@ -79,21 +82,39 @@ void ReplicaEvaluator::close() {
   changed_.notify_all();
 }
 
-void ReplicaEvaluator::start(Stop stop) {
+void ReplicaEvaluator::start(Stop stop, int first_device) {
   stop_ = std::move(stop);
+  if (place_of(0).is_cpu()) first_device_ = std::min(first_device, kMaxDevices - task_.plan.devices);
   thread_ = std::thread([this] {
     try {
       work();
     } catch (...) {
       error_ = std::current_exception();
+      {
+        MutexLock lock(mutex_);
+        has_failed_ = true;
+      }
+      changed_.notify_all();
     }
   });
+}
+
+void ReplicaEvaluator::wait(const std::function<bool()>& gives_up) {
+  while (!gives_up()) {  // without the lock, because it may take others
+    MutexLock lock(mutex_);
+    if (!changed_.wait_for(mutex_, kEvaluationPoll,
+                           [this]() TRIREME_REQUIRES(mutex_) { return has_failed_ || done_ == added_; }))
+      continue;
+    if (has_failed_) std::rethrow_exception(error_);
+    return;
+  }
 }
 
 void ReplicaEvaluator::add(ReplicaSnapshot snapshot) {
   {
     MutexLock lock(mutex_);
     waiting_.push_back(std::move(snapshot));
+    ++added_;
   }
   changed_.notify_all();
 }
@@ -134,10 +155,10 @@ bool ReplicaEvaluator::next(ReplicaSnapshot& snapshot, bool& is_last) {
 
 void ReplicaEvaluator::work() {
   weights_ = std::make_unique<TrainedWeights>(task_.training, task_.model);
-  EvaluationWorkers workers(task_);
+  EvaluationWorkers workers(task_, first_device_);
   run_worker_threads(
       workers.world, [&](int rank) { work_as(rank, workers); },
-      std::vector<int>(size_t(task_.plan.devices), task_.experiment.threads));
+      std::vector<int>(size_t(task_.plan.devices), task_.experiment.threads), first_device_);
 }
 
 void ReplicaEvaluator::work_as(int rank, EvaluationWorkers& workers) {
@@ -172,8 +193,13 @@ void ReplicaEvaluator::work_as(int rank, EvaluationWorkers& workers) {
 }
 
 /// Rank 0. Takes the next snapshot and decides which models are evaluated. After the last snapshot the workers hold the
-/// newest values.
+/// values of the result.
 void ReplicaEvaluator::take_next(EvaluationWorkers& workers) {
+  {
+    MutexLock lock(mutex_);
+    done_ = added_ - int64_t(waiting_.size());
+  }
+  changed_.notify_all();
   bool is_last = false;
   workers.goes_on = next(workers.snapshot, is_last);
   const bool is_known = workers.is_evaluated && newest_ && workers.goes_on && are_equal(workers.snapshot, *newest_);
@@ -183,7 +209,8 @@ void ReplicaEvaluator::take_next(EvaluationWorkers& workers) {
   if (is_due && !workers.is_evaluated) ++left_out_;
   workers.models = workers.is_evaluated ? evaluated_models(workers.snapshot) : std::vector<int>();
   if (workers.goes_on || !newest_) return;
-  write_values(newest_->values, workers.state);
+  const std::optional<ReplicaSnapshot> result = chosen ? chosen() : std::nullopt;
+  write_values(result ? result->values : newest_->values, workers.state);
   workers.view.renew();
 }
 
@@ -197,6 +224,7 @@ void ReplicaEvaluator::post(const ReplicaSnapshot& snapshot, const std::map<int,
                     .seconds = snapshot.seconds};
   if (snapshot.own.empty()) record.outcomes = outcomes.at(kWhole);
   else record.own = outcomes;
+  if (on_evaluated) on_evaluated(record, snapshot);
   records_.post_whole(std::move(record));
 }
 

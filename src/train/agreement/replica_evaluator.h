@@ -31,7 +31,7 @@ struct ReplicaSnapshot {
   std::map<int, ModelValues> own = {};
 };
 
-/// add() may be called by any thread; all other functions belong to one thread.
+/// add() and wait() may be called by any thread; all other functions belong to one thread.
 class ReplicaEvaluator {
  public:
   /// Called between evaluations. If it returns true, all remaining evaluations but the last are skipped.
@@ -50,15 +50,26 @@ class ReplicaEvaluator {
   ReplicaEvaluator(const Task& task, StepRecords& records) : task_(task), records_(records) {}
   ~ReplicaEvaluator();
 
-  /// From now on each snapshot is evaluated when it is added, by the evaluator's own threads.
-  void start(Stop stop);
+  // -- set before start and finish
+
+  /// Called by one of the evaluating threads after each evaluation, before it is posted.
+  std::function<void(const StepRecord& evaluation, const ReplicaSnapshot& snapshot)> on_evaluated;
+  /// Returns the snapshot whose weights are the result; nullopt, or not set: the one with the most samples.
+  std::function<std::optional<ReplicaSnapshot>()> chosen;
+
+  /// From now on each snapshot is evaluated when it is added, by the evaluator's own threads. Where these compute on
+  /// the CPU, their memory is charged to devices from `first_device` on.
+  void start(Stop stop, int first_device = 0);
   void add(ReplicaSnapshot snapshot);
+  /// After start: waits until all snapshots that were added have been evaluated or skipped, or `gives_up` returns true.
+  /// Throws the first error of an evaluation. Any thread may call it.
+  void wait(const std::function<bool()>& gives_up);
   /// Evaluates the remaining snapshots; no more may be added. Throws the first error of an evaluation.
   void finish(Stop stop);
 
   // -- after finish has returned
 
-  /// Weights of the snapshot with the most samples; empty if there was no snapshot.
+  /// Weights of the result's snapshot; empty if there was no snapshot.
   const TensorMap& weights() const;
   /// Returns the number of evaluations that were skipped because of Stop.
   int64_t left_out() const { return left_out_; }
@@ -76,6 +87,7 @@ class ReplicaEvaluator {
   StepRecords& records_;
   Stop stop_;
   std::thread thread_;
+  int first_device_ = 0;
   std::exception_ptr error_;
   std::optional<ReplicaSnapshot> newest_;  ///< of the snapshots that were evaluated or skipped
   std::unique_ptr<TrainedWeights> weights_;
@@ -85,6 +97,9 @@ class ReplicaEvaluator {
   ConditionVariable changed_;
   std::vector<ReplicaSnapshot> waiting_ TRIREME_GUARDED_BY(mutex_);
   bool closed_ TRIREME_GUARDED_BY(mutex_) = false;
+  bool has_failed_ TRIREME_GUARDED_BY(mutex_) = false;  ///< `error_` is set and stays
+  int64_t added_ TRIREME_GUARDED_BY(mutex_) = 0;
+  int64_t done_ TRIREME_GUARDED_BY(mutex_) = 0;  ///< of the snapshots that were added
 };
 
 }  // namespace trireme

@@ -28,6 +28,7 @@ struct ReplicaGroup {
   ReplicaAgreement* agreement = nullptr;  ///< set while the replica trains in this process under an agreement
   GroupDecision decision;                 ///< of the leader: to stop (replica_stops.h), to end, to hand over a state
   bool is_done = false;                   ///< leader: the replica makes no more steps
+  bool has_ended = false;  ///< leader: an evaluation of all replicas has ended the run, with the values evaluated
   double began = 0;        ///< leader: time of its first step on the hub's clock; times of the run count from it
   int64_t samples = 0;     ///< leader: samples of its steps, including those of an earlier run
   StateGatherer gatherer;  ///< for checkpoints

@@ -95,6 +95,7 @@ RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const 
              trireme::samples_of(begun_)),
       begun_seconds_(beginning.seconds),
       all_here_(!make_world.make),
+      stopping_(experiment.early_stopping, data.train->task(), experiment.target, beginning.stopping),
       evaluator_({experiment, model, plan, training, evaluation, batches_}, records) {
   check_emulation(experiment, plan.workers());
   if (update_->shares_memory()) check_memory_is_shared(experiment, plan.name);
@@ -130,6 +131,7 @@ RunAgreement::RunAgreement(const RunSpec& experiment, const Model& model, const 
         experiment.links ? std::make_shared<EmulatedLinks>(plan.replicas + 1, *experiment.links) : nullptr;
     world_ = std::make_unique<ThreadWorld>(plan.replicas, update_->server(), links);
   }
+  if (experiment.early_stopping.watches()) begin_watching(beginning, make_world.hosting);
 }
 
 RunAgreement::~RunAgreement() = default;
@@ -146,6 +148,7 @@ void RunAgreement::follow_rounds() {
     // As for all snapshots: charged to no device, since they belong to the evaluator.
     const DeviceScope uncharged(kNoDevice);
     add_snapshot({samples, record.seconds, copy_of(values)});
+    if (is_modelled()) wait_for_evaluations();  // where the run ends must not depend on how long they take
   };
   federated->run_seconds = [this](double now) { return now - began_; };
 }
@@ -312,8 +315,9 @@ void RunAgreement::keep_if_due(ReplicaGroup& group, int64_t step) {
     const DeviceScope uncharged(kNoDevice);
     ModelValues values = group.agreement->values_for_evaluation();
     const int64_t samples = samples_of_all(hub, group);
-    if (group.number != 0) return;
-    return hand_over(hub, {samples, hub.now() - group.began, std::move(values)});
+    if (group.number == 0) hand_over(hub, {samples, hub.now() - group.began, std::move(values)});
+    if (waits_together_) evaluate_together(group);
+    return;
   }
   if (hub.reports()) return;  // the server takes the values
   int64_t samples = 0;
@@ -321,6 +325,7 @@ void RunAgreement::keep_if_due(ReplicaGroup& group, int64_t step) {
   const double seconds = hub.now() - group.began;
   const DeviceScope uncharged(kNoDevice);
   evaluator_.add({samples, seconds, group.agreement->values_for_evaluation()});
+  if (is_modelled()) wait_for_evaluations();  // where the run ends must not depend on how long they take
 }
 
 /// Passes the snapshot to the process that evaluates it.
@@ -355,7 +360,7 @@ void RunAgreement::end(ReplicaGroup& group) {
     while (lost_.contains(first_left)) ++first_left;
     if (!lost_.empty()) hands_over = group.number == first_left;
   }
-  if (hands_over) {
+  if (hands_over && !group.has_ended) {  // otherwise the result are the values that were evaluated
     const DeviceScope uncharged(kNoDevice);
     hand_over(hub, {samples, hub.now() - group.began, group.agreement->values()});
   }
@@ -381,6 +386,8 @@ void RunAgreement::work(const std::function<void(Hub&)>& body) {
   if (world_->serves()) {
     lift_memory_limits();
     evaluator_.start(stop);
+  } else if (evaluates_now_) {
+    evaluator_.start(stop, plan_.workers());
   }
   try {
     world_->run(body);

@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "experiment/replica_batches.h"
 #include "experiment/run_spec.h"
+#include "metrics/early_stopping.h"
 #include "metrics/result.h"
 #include "program/program.h"
 #include "runtime/agreement.h"
@@ -22,6 +23,7 @@
 #include "train/agreement/agreement_checkpoints.h"
 #include "train/agreement/replica_evaluator.h"
 #include "train/agreement/replica_stops.h"
+#include "train/state_handover.h"
 #include "train/step_records.h"
 #include "trireme/plan.h"
 #include "trireme/policy.h"
@@ -121,6 +123,18 @@ class RunAgreement {
   /// Returns the remainder of the earlier run's steps when those of all replicas are divided by their number.
   int64_t begun_rest() const;
 
+  // -- evaluations during training: of a run that one of them may end, or that restores its best weights. The process
+  // that has the run's result makes them.
+
+  /// True if an evaluation after the replica's first `steps` steps may end the run for all replicas together. The same
+  /// for all of them.
+  bool may_end_together(int replica, int64_t steps) const;
+  /// Waits until all evaluations that are due so far are made; returns at once if they come after training. Throws the
+  /// first error of one of them.
+  void wait_for_evaluations();
+  /// Adds what the evaluations had shown when the state's parts were taken.
+  GatheredState with_evaluations(GatheredState gathered) const;
+
   // -- by the server of replicas in other processes
 
   /// Called when a checkpoint of the server's state is due, and when replicas have finished training (`is_last`).
@@ -160,6 +174,10 @@ class RunAgreement {
   const TensorMap& weights() const {
     return evaluator_.weights();
   }  ///< the run's result; none where it did not come to its end
+  /// Returns why an evaluation has ended the run before its length; "": none has.
+  std::string ended_early() const;
+  /// The evaluation whose weights weights() returns; nullopt: they are those of the end.
+  std::optional<EvaluationPoint> best_evaluation() const;
 
  private:
   /// Called by the constructor, when no other thread exists.
@@ -179,6 +197,12 @@ class RunAgreement {
   void write_server_state(bool is_last);
   void keep_newest();
   void lift_memory_limits();
+  /// Called by the constructor, when the world exists.
+  void begin_watching(const AgreementBeginning& beginning, ReplicaHosting hosting);
+  void take_evaluation(const StepRecord& record, const ReplicaSnapshot& snapshot);
+  void end_for_evaluation();
+  void evaluate_together(ReplicaGroup& group);
+  void add_shown(TrainingState& part);
   SnapshotShape snapshot_shape() const;
   int64_t samples_of(const Length& length) const;  ///< of all replicas
 
@@ -201,6 +225,8 @@ class RunAgreement {
   const double begun_seconds_;  ///< of an earlier run
   const bool all_here_;
   bool has_ranks_ = false;        ///< a replica trains in this process, others in other processes
+  bool evaluates_now_ = false;    ///< this process evaluates while replicas train
+  bool waits_together_ = false;   ///< replicas that evaluate together wait for each evaluation
   int64_t evaluate_every_ = 0;    ///< samples of all replicas
   std::atomic<double> began_{0};  ///< time of replica 0's first step, on its hub's clock
   std::atomic<int> end_requested_by_{0};
@@ -219,8 +245,12 @@ class RunAgreement {
   std::vector<PolicyState> resumed_ TRIREME_GUARDED_BY(mutex_);  ///< by replica; empty: the run does not resume
   TrainingState kept_ TRIREME_GUARDED_BY(mutex_);                ///< parts of a checkpoint
   int kept_parts_ TRIREME_GUARDED_BY(mutex_) = 0;                ///< number of replicas whose part is in it
-  int64_t steps_ TRIREME_GUARDED_BY(mutex_) = 0;                 ///< of all replicas, in this run
-  int64_t next_state_ TRIREME_GUARDED_BY(mutex_) = 0;            ///< samples at the next checkpoint of a server's state
+  EarlyStopping stopping_ TRIREME_GUARDED_BY(mutex_);
+  ShownByEvaluations shown_ TRIREME_GUARDED_BY(mutex_);             ///< so far
+  ShownByEvaluations kept_shown_ TRIREME_GUARDED_BY(mutex_);        ///< when the parts of the checkpoint were taken
+  std::optional<ReplicaSnapshot> best_ TRIREME_GUARDED_BY(mutex_);  ///< the values of shown_.best
+  int64_t steps_ TRIREME_GUARDED_BY(mutex_) = 0;                    ///< of all replicas, in this run
+  int64_t next_state_ TRIREME_GUARDED_BY(mutex_) = 0;  ///< samples at the next checkpoint of a server's state
   std::vector<int64_t> samples_of_replica_ TRIREME_GUARDED_BY(mutex_);
   std::vector<int64_t> next_step_ TRIREME_GUARDED_BY(mutex_);  ///< by replica
 

@@ -32,6 +32,9 @@ void RunAgreement::resume(TrainingState state, std::vector<std::unique_ptr<Repli
   }
   MutexLock lock(mutex_);
   resumed_ = std::move(parts.policies);
+  if (shown_.best && parts.best)
+    best_ = ReplicaSnapshot{shown_.best->samples, shown_.best->seconds, std::move(*parts.best)};
+  else shown_.best.reset();
 }
 
 void RunAgreement::wait_for_all(ReplicaGroup& group) {
@@ -49,6 +52,7 @@ void RunAgreement::keep(ReplicaGroup& group, TrainingState state) {
   if (group.number == 0) {
     add_policy(kShared, parts_of(update_->state(hub.now())), part);
     add_order(training_, part);
+    add_shown(part);
   }
   add_replica(group.number, progress, std::move(state), part);
   if (hub.reports()) return hub.report(report_of(part));
@@ -157,6 +161,7 @@ void RunAgreement::write_server_state(bool is_last) {
   TrainingState state = state_of_values(training_, model_, experiment_.precision, experiment_.seed, *values);
   add_policy(kShared, parts_of(update_->state(world_->now())), state);
   add_order(training_, state);
+  add_shown(state);
   {
     MutexLock lock(mutex_);
     for (size_t r = 0; r < next_step_.size(); ++r) add_progress(int(r), {next_step_[r], samples_of_replica_[r]}, state);

@@ -36,6 +36,11 @@ Checkpointing::Checkpointing(Run& run, const CheckpointUse& use, TrainObserver& 
       settings_(curve_settings(run.experiment, run.model, run.data, run.steps)) {
   if (!run.agreement())
     for (const char* key : {kSharesSetting, kAlphaSetting, kFeatureNoiseSetting}) settings_.erase(key);
+  if (use.resumed) {
+    const CheckpointIndex& index = use.resumed->index;
+    if (run.experiment.early_stopping.restore_best && stopping.state().best) best_ = index.best_evaluation;
+    if (index.reached && index.reached->target == run.experiment.target) reached_ = index.reached;
+  }
   if (!use.data.empty()) settings_[kDataSetting] = use.data;
   if (!writes()) return;
   files_.create_folder(folder_);
@@ -47,15 +52,17 @@ void Checkpointing::after_step(const CurvePoint& point) {
   const bool keeps_last =
       facts_.empty() || run_.hands_over_anywhere() || run_.hands_over_after(facts_.rbegin()->first - 1);
   if (!keeps_last) facts_.erase(std::prev(facts_.end()));
-  facts_[point.step] = {.point = point, .evaluation = std::nullopt, .stopping = stopping_.state(), .ended = {}};
+  facts_[point.step] = {.point = point, .evaluation = std::nullopt, .shown = shown()};
 }
 
 void Checkpointing::after_evaluation(const EvaluationPoint& point) {
+  if (run_.experiment.early_stopping.restore_best && stopping_.improved()) best_ = point;
+  if (!reached_) reached_ = reached_by(point, run_.experiment.target);
   const auto facts = facts_.find(point.step);
   if (facts == facts_.end()) return;
   facts->second.evaluation = point;
-  facts->second.stopping = stopping_.state();
-  if (point.step < run_.steps) facts->second.ended = stopping_.reason();
+  facts->second.shown = shown();
+  if (point.step < run_.steps) facts->second.shown.ended = stopping_.reason();
 }
 
 /// Workers hand over their state after they have posted their outcomes, but the coordinating thread may not have read
@@ -86,8 +93,13 @@ CheckpointIndex Checkpointing::index_of(const GatheredState& gathered) const {
     index.metrics = facts.evaluation->metrics;
   }
   index.awaits_evaluation = gathered.awaits_evaluation;
-  if (run_.experiment.early_stopping.wanted()) index.stopping = facts.stopping;
-  index.ended = facts.ended;
+  const ShownByEvaluations& shown = run_.agreement() ? gathered.shown : facts.shown;
+  if (run_.experiment.early_stopping.watches()) index.stopping = shown.stopping;
+  index.ended = shown.ended;
+  // That of the weights in the state, which has all figures unless ranks were lost while its weights were gathered.
+  const std::optional<EvaluationPoint>& best = gathered.shown.best;
+  index.best_evaluation = best && shown.best && shown.best->step == best->step ? shown.best : best;
+  index.reached = shown.reached;
   return index;
 }
 

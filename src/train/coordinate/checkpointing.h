@@ -38,8 +38,7 @@ class Checkpointing {
   struct Facts {
     CurvePoint point;
     std::optional<EvaluationPoint> evaluation;
-    StoppingState stopping;
-    std::string ended;  ///< why the run ends after that step, before its length; empty: it does not
+    ShownByEvaluations shown;
   };
   struct Outcome {
     CheckpointIndex index;  ///< including its files
@@ -50,6 +49,7 @@ class Checkpointing {
 
   bool knows_all(const GatheredState& gathered) const;
   CheckpointIndex index_of(const GatheredState& gathered) const;
+  ShownByEvaluations shown() const { return {stopping_.state(), "", best_, reached_}; }
   void begin_writing();
   void note(Outcome outcome);
   Outcome write_down(const CheckpointIndex& index) const;
@@ -61,6 +61,8 @@ class Checkpointing {
   const EarlyStopping& stopping_;
   std::map<std::string, std::string> settings_;
   std::map<int64_t, Facts> facts_;         ///< by step: of the steps that are handed over, and of the newest step
+  std::optional<EvaluationPoint> best_;    ///< of all evaluations, if the run restores its weights
+  std::optional<TargetReached> reached_;   ///< by the first evaluation that reached the target
   std::optional<GatheredState> gathered_;  ///< taken from the workers; must not change while it is written
   std::vector<std::string> warnings_;
   std::string failure_;

@@ -134,7 +134,7 @@ void Coordinator::take_evaluation(const StepRecord& entry) {
   ending_.diverged_test = std::isfinite(entry.loss_sum()) || agreement_ ? 0 : entry.step;
   const EvaluationPoint point = parts_.summary.add_evaluation(entry);
   parts_.stopping.add(point);  // the workers decide alike (Run::end_if_due)
-  if (point.step < run_.steps) ending_.ended_early = parts_.stopping.reason();
+  if (!agreement_ && point.step < run_.steps) ending_.ended_early = parts_.stopping.reason();
   parts_.observer.on_evaluation(point);
   parts_.checkpoints.after_evaluation(point);
 }

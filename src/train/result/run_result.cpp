@@ -228,8 +228,9 @@ namespace {
 void note_early_end(const RunEnding& ending, int64_t steps, RunResult& result) {
   result.ended_early = ending.ended_early;
   if (ending.ended_early.empty()) return;
+  const std::string of_all = steps > 0 ? fmt::format(" of {}", steps) : "";  // otherwise the policy decides
   result.warnings.push_back(
-      fmt::format("ended early, after step {} of {}: {}", result.evaluations.back().step, steps, ending.ended_early));
+      fmt::format("ended early, after step {}{}: {}", result.evaluations.back().step, of_all, ending.ended_early));
 }
 
 }  // namespace
@@ -295,7 +296,33 @@ void add_replica_results(const RunAgreement& agreement, const Experiment& experi
   if (!own.empty() && !own.front().metrics.empty()) add_own_range(own, result);
 }
 
+namespace {
+
+/// Sets the evaluation to which the weights belong, if the run restores those of its best one.
+void note_best_weights(const Run& run, const RunEnding& ending, RunResult& result) {
+  if (!run.experiment.early_stopping.restore_best || ending.abandoned) return;
+  const std::optional<EvaluationPoint> best = run.best_evaluation();
+  if (!best) {
+    result.warnings.emplace_back("the weights are those of the end: no evaluation is the best one");
+    return;
+  }
+  if (run.trained_weights().empty()) return;
+  const auto same =
+      std::find_if(result.evaluations.begin(), result.evaluations.end(),
+                   [&](const EvaluationPoint& point) { return point.step == best->step && point.loss == best->loss; });
+  result.weights_of_step = best->step;
+  result.test = same == result.evaluations.end() ? *best : *same;  // the first: of an earlier run
+  if (result.replicas) result.replicas->own = result.test->own;
+  if (!result.evaluations.empty() && result.evaluations.back().step == best->step) return;
+  const std::string value = best->main() ? metric_text(*best->main()) : fmt::format("loss {:.4g}", best->loss);
+  result.warnings.push_back(
+      fmt::format("the weights are those of step {}, the best evaluation (test {})", best->step, value));
+}
+
+}  // namespace
+
 void hand_out_weights(const Run& run, const RunEnding& ending, TrainObserver& observer, RunResult& result) {
+  note_best_weights(run, ending, result);
   const bool unwanted = run.experiment.save_weights.has_value() && !*run.experiment.save_weights;
   if (unwanted || (result.curve.empty() && run.trained_weights().empty())) return;
   std::string obstacle = obstacle_to_saving(run, ending);

@@ -55,8 +55,9 @@ void describe_ending(const RunEnding& ending, const std::exception_ptr& error, c
 /// Adds the results of replicas. Call it after describe_ending.
 void add_replica_results(const RunAgreement& agreement, const Experiment& experiment, RunResult& result);
 
-/// Gives the observer the trained weights; otherwise adds the reason why there are none to the row. A full disk costs
-/// the run nothing but the weights.
+/// States which weights these are, if the run restores those of its best evaluation, and gives them to the observer;
+/// otherwise adds the reason why there are none to the row. A full disk costs the run nothing but the weights. Call it
+/// after add_replica_results.
 void hand_out_weights(const Run& run, const RunEnding& ending, TrainObserver& observer, RunResult& result);
 
 /// Computes the final metrics from the trained weights, within a few seconds after the time limit if there is one.

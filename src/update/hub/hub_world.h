@@ -12,6 +12,8 @@
 
 namespace trireme {
 
+class FlightRecorder;
+
 /// Returns the bytes of all defined tensors.
 int64_t bytes_of(std::span<const at::Tensor> tensors);
 
@@ -38,6 +40,8 @@ class HubWorld {
   virtual void abort(const std::string& reason) = 0;
   /// Why replicas in other processes can no longer work. Empty while they can, and if there are none.
   virtual std::string abort_reason() const { return ""; }
+  /// The recorder of this process; null: no process reads it.
+  virtual FlightRecorder* recorder() { return nullptr; }
   /// As run_replicas, for the replicas in this process. Returns when no replica works any more.
   virtual void run(const std::function<void(Hub&)>& body) { run_replicas(*this, body); }
   /// After run() has returned: the counts of the replica's exchanges, as far as this process knows them.

@@ -218,6 +218,8 @@ Hub& RankWorld::hub(int replica) {
   return *hub_;
 }
 
+FlightRecorder* RankWorld::recorder() { return flight_recorder(leaders_); }
+
 HubCounts RankWorld::counts(int replica) {
   return replica == leaders_.rank() ? hub_->counts() : counts_.at(size_t(replica));
 }

@@ -43,6 +43,7 @@ class RankWorld final : public HubWorld {
   void abort(const std::string& reason) override { leaders_.abort(reason); }
   bool decides() const override { return leaders_.rank() == 0; }
   std::string abort_reason() const override { return leaders_.abort_reason(); }
+  FlightRecorder* recorder() override;
   /// Runs `body` for the rank's replica, on this thread. On rank 0 it returns after all replicas have left.
   void run(const std::function<void(Hub&)>& body) override;
   /// On rank 0: the counts of any replica that has left. On other ranks: only the rank's own counts.
