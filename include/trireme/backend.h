@@ -111,8 +111,9 @@ struct BackendKind {
   bool (*available)() = nullptr;  ///< true if this build has the backend; null: every build has it
   /// Connects this process to the other ranks. Null: the processes of a run cannot use this backend.
   std::unique_ptr<Communicator> (*join)(const JoinOptions& options) = nullptr;
-  /// For a backend that moves tensors from GPU to GPU: returns a communicator with the ranks of `control`, which is one
-  /// of `join`. `gpu` is this process's, and no other's. Null: tensors travel through memory of the host.
+  /// For a backend that moves tensors from GPU to GPU: returns a communicator with the ranks of `control`, a
+  /// communicator that `join` has returned. `gpu` is the GPU of this process; no other process uses it. Null: tensors
+  /// travel through memory of the host.
   std::unique_ptr<Communicator> (*between_gpus)(std::unique_ptr<Communicator> control, c10::Device gpu) = nullptr;
 
   bool is_available() const { return !available || available(); }
@@ -123,9 +124,9 @@ struct BackendKind {
 /// Returns null for "" and for an unknown name.
 const BackendKind* look_up_backend(std::string_view name);
 
-/// Adds a backend of your own, which outlives the program's use of Trireme, to those that --backend takes. By static
-/// initialisation or at the start of main. Returns true. Errors (user): the backends have been listed already; when
-/// they are listed, also a name that exists.
+/// Adds a backend of your own to those that --backend takes. `backend` must outlive the program's use of Trireme. Call
+/// it by static initialisation or at the start of main; not thread-safe. Returns true. Errors (user): the list of
+/// backends has been read already. A name that exists is reported when the list is read.
 bool register_backend(const BackendKind& backend);
 
 /// The communicator of this rank over connections of your own: collectives, messages, groups, aborts and signs of life

@@ -35,24 +35,25 @@ struct DeviceKind {
   double memory_bandwidth = 0;                ///< bytes/s
   double memory_efficiency = 1;               ///< share of memory_bandwidth that operators bound by memory reach
   int64_t memory = 0;                         ///< bytes
-  /// Of these, what the driver, libraries and their buffers take, and not tensors.
+  /// The part of `memory` that the driver, libraries and their buffers take; tensors cannot use it. Bytes.
   int64_t reserved = 0;
-  /// Bytes that the allocator holds beside those of tensors, as a share of the activations and buffers, which come and
-  /// go within a step: rounding and fragments.
+  /// The allocator's own bytes (rounding, fragments), as a share of the bytes of activations and buffers: tensors that
+  /// are allocated and released within a step.
   double allocator_overhead = 0;
   double launch = 0;  ///< seconds of the host per operator: the device runs operators no faster than the host asks
-  /// Seconds of the device per operator, beside its work. Not set: as `launch`, which is then added to every operator.
+  /// Seconds of the device per operator, in addition to its work. Not set: `launch`, which is then added to every
+  /// operator.
   std::optional<double> start = {};
   /// Share of the peak that attention reaches in kernels that store no scores (FlashAttention). 0: there are none.
   double fused_attention = 0;
   std::string source;
 
-  /// Bytes that tensors take, of which `changing` come and go within a step, with the allocator's overhead `overhead`
-  /// times.
+  /// Returns the bytes of `tensors` bytes of tensors and of the allocator's overhead for them. `changing`: the bytes of
+  /// those tensors that are allocated and released within a step. `overhead`: factor on allocator_overhead.
   int64_t taken_by(int64_t tensors, int64_t changing, double overhead = 1) const {
     return tensors + int64_t(overhead * allocator_overhead * double(changing));
   }
-  /// Bytes for tensors and the allocator's overhead: Device::memory.
+  /// Returns the bytes for tensors and the allocator's overhead, which is the value of Device::memory.
   int64_t for_tensors() const { return memory - reserved; }
 };
 

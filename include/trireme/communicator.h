@@ -51,7 +51,8 @@ class Communicator {
   /// `outputs[r]` receives rank r's `input` and has its shape. Shapes may differ between ranks.
   virtual void all_gather(const at::Tensor& input, std::span<at::Tensor> outputs) = 0;
 
-  /// `output` = sum over all ranks q of q's `inputs[rank()]`. Shapes may differ between r, not between q.
+  /// `output` = sum over all ranks q of q's `inputs[rank()]`. For each r, `inputs[r]` has the same shape on all ranks;
+  /// the shapes of `inputs[0]`, `inputs[1]`, ... may differ.
   virtual void reduce_scatter(std::span<const at::Tensor> inputs, at::Tensor& output) = 0;
 
   /// `outputs[q]` = rank q's `inputs[rank()]`. An undefined or empty tensor means: no data for that rank.

@@ -23,8 +23,8 @@ struct Length {
 };
 
 /// A table of a document, or a table inside it. Copies and sub-tables share the document and its record of keys read.
-/// Keys may be dotted ("optimizer.rate"); a key of the table that is named just so, dots included, comes first. Not
-/// thread-safe.
+/// Keys may be dotted ("optimizer.rate"). If the table itself has a key with exactly that name, dots included, that key
+/// is meant. Not thread-safe.
 class ConfigTable {
  public:
   static ConfigTable from_file(const std::filesystem::path& path);

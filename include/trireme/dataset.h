@@ -70,7 +70,7 @@ struct TaskData {
   std::shared_ptr<const InputForm> inputs = {};
 };
 
-/// The values of an experiment's [data] table for the data set that it names.
+/// The request to open a data set: the values of an experiment's [data] table, and the folder of the set.
 struct DataRequest {
   std::filesystem::path folder = {};                ///< where the set was found; empty where it has no files
   uint64_t seed = 0;                                ///< for generated samples
@@ -95,8 +95,9 @@ struct DataSetKind {
   TaskData (*open)(const DataRequest& request) = nullptr;
 };
 
-/// Adds a data set of your own. It is copied. By static initialisation or at the start of main. Returns true. Errors
-/// (user): the data sets have been listed already; when they are listed, also a name that exists.
+/// Adds a data set of your own. `set` is copied. Call it by static initialisation or at the start of main; not
+/// thread-safe. Returns true. Errors (user): the list of data sets has been read already. A name that exists is
+/// reported when the list is read.
 bool register_data_set(const DataSetKind& set);
 
 /// Opens a data set as the [data] table of an experiment does. `table`: TOML, "name = \"digits\"\ntrain_limit = 4000".

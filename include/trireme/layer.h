@@ -105,8 +105,8 @@ enum class BatchNormScope { local, global, deferred };
 /// as_input: the dtype of the first input. byte: bytes.
 enum class OutputType { compute, master, as_input, byte };
 
-/// A step's number, as a number. It remembers that a layer has read it: what such a layer computes differs from step to
-/// step, so a runtime cannot record one step on a GPU and replay it.
+/// The number of a step. It converts to an integer and remembers whether a layer has read it. A layer that reads it
+/// computes something else in each step, so the runtime cannot record one step on a GPU and replay it.
 class StepNumber {
  public:
   StepNumber(int64_t number = 0) : number_(number) {}  // NOLINT(google-explicit-constructor): it stands for a number
@@ -134,8 +134,8 @@ class LayerCall {
   int64_t batch_samples = 0;        ///< samples of the global batch of this step: the divisor of the loss
   int64_t first_sample = 0;         ///< index of the local batch's first sample within the global batch
   int64_t micro_batch_samples = 0;  ///< samples of this micro-batch over all data shards
-  /// Index among the step's micro-batches in which this worker runs the layer: it does not where it has no samples.
-  /// Forward calls of one step come in this order, from 0.
+  /// Index among the micro-batches of the step in which this worker runs the layer, from 0. (A worker does not run the
+  /// layer in a micro-batch in which it has no samples.) Forward calls of one step come in this order.
   int micro_batch = 0;
   int micro_batches = 1;          ///< their number
   bool recomputing = false;       ///< a second forward of the same samples: must not change buffers
@@ -151,7 +151,7 @@ class LayerCall {
   virtual at::Tensor& buffer(int index) = 0;
   /// False for frozen parameters, and if another worker of the tensor axis contributes this gradient.
   virtual bool wants_gradient(int index) = 0;
-  /// Adds to the gradient of the local shard. Reads the tensor before it returns; the caller may then reuse the tensor.
+  /// Adds `gradient` to the gradient of the local shard. The caller may reuse the tensor afterwards.
   virtual void add_gradient(int index, const at::Tensor& gradient) = 0;
   /// For kernels that can write in place. `tensor`: a view into the flat gradient buffer. `accumulate`: true if the
   /// view already holds a contribution, to which the kernel must add.
@@ -168,8 +168,8 @@ class LayerCall {
   virtual void set_state(int index, const at::Tensor& next) = 0;  ///< for the next step; retains the tensor, no copy
 
   /// A scratch tensor of this layer on this worker, undefined at first. A value that one call stores here is seen by
-  /// the layer's next call on this worker, in any micro-batch or step. For sums within a step (deferred batch norm).
-  /// Not part of the model; never saved or compared. Throws if the runtime offers no scratch tensor.
+  /// the layer's next call on this worker, in any micro-batch or step. Use it for sums within a step (deferred batch
+  /// norm). It is not part of the model and is never saved or compared. Throws if the runtime offers no scratch tensor.
   virtual at::Tensor& scratch() {
     fail_run({"layer call", "no scratch tensor", "this runtime keeps none between calls",
               "choose another batch norm scope"});
@@ -283,7 +283,7 @@ class Layer {
   /// Name of the layer's kind, for messages and to recognise equal layers. No code may depend on which kind a layer is:
   /// a layer states every fact about itself.
   virtual std::string_view kind() const = 0;
-  /// Together with kind() and parameters(): everything that determines what the layer computes. Losses need not state
+  /// kind(), parameters() and these attributes together determine what the layer computes. Losses need not state
   /// attributes.
   virtual Attributes attributes() const { return {}; }
 

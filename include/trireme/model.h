@@ -119,10 +119,10 @@ class ModelBuilder {
   }
   /// Sample shape of a node's output. `id`: a node that was added; not checked.
   const Shape& shape(NodeId id) const { return model_.nodes_[size_t(id)].sample_shape; }
-  /// Returns the model; call it once, as the last function. `loss` is the last layer added, `output` the node that the
-  /// loss reads. Layers that the loss does not depend on are computed but not trained: their parameters keep their
-  /// values. Errors (user): another loss node; an output that is not before it; a loss with more than one number per
-  /// sample; tied parameters of different shapes.
+  /// Returns the model. Call it once, after all other functions. `loss` must be the last layer added; `output` is the
+  /// node that the loss reads. Layers that the loss does not depend on are computed but not trained: their parameters
+  /// keep their values. Errors (user): another loss node; an output that is not before it; a loss with more than one
+  /// number per sample; tied parameters of different shapes.
   Model finish(NodeId output, NodeId loss);
 
  private:

@@ -60,17 +60,21 @@ struct Plan {
   bool vertical_sync = false;
   int micro_batches = 1;
   bool recompute_last = true;  ///< false: "except_last", the last micro-batch keeps its activations
-  /// True: a recomputed run goes on over the redistributions between its layers, which run again with it, and keeps
-  /// only its inputs (full recompute of Megatron-LM). False: redistributions cut runs, and what they give is kept.
+  /// Whether backward repeats the redistributions between recomputed layers. True: the layers of one label and the
+  /// redistributions between them are recomputed as one run, of which only the inputs are kept (full recompute of
+  /// Megatron-LM). False: a redistribution ends a run, and its result is kept.
   bool recompute_communication = false;
-  /// True: of a value that all tensor ranks of a stage have whole, each sends a slice to the next stage, where the
-  /// slices are gathered (Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using
-  /// Megatron-LM", SC 2021, section 4.1). Between stages of the same degrees. False: each sends all of it.
+  /// How stages send a value of which every tensor rank has a whole copy. True: each tensor rank sends one slice, and
+  /// the next stage gathers the slices (Narayanan et al., "Efficient Large-Scale Language Model Training on GPU
+  /// Clusters Using Megatron-LM", SC 2021, section 4.1). Only between stages of the same degrees. False: each tensor
+  /// rank sends the whole value.
   bool scatter_messages = false;
   OptimizerSharding optimizer_sharding = OptimizerSharding::none;
-  /// Of the workers that hold the same parameters, in order, each run of this many divides what is sharded, and the
-  /// runs hold copies: their slices' gradients are summed over the copies (Zhang et al., "MiCS", VLDB 2022; PyTorch's
-  /// HYBRID_SHARD). So gathers stay in the run. Parameters that fewer workers hold are divided by all of these. 0: all
+  /// Size of the groups for optimizer sharding. The workers that hold the same parameters form groups of this many
+  /// consecutive workers. The members of a group divide what is sharded; the groups hold copies of each other, and the
+  /// gradients of a slice are summed over its copies (Zhang et al., "MiCS", VLDB 2022; PyTorch's HYBRID_SHARD). So
+  /// weights are gathered within a group only. If no more workers than this hold a parameter, they form one group. 0:
+  /// always one group.
   int sharding_group = 0;
   Compression compression;
   /// By world rank: the device of a cluster file, counted from 0 in the file's order. Empty: the first devices, in that

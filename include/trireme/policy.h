@@ -232,17 +232,19 @@ class UpdatePolicy {
   virtual std::vector<std::string> local_parameters() const { return {}; }
   /// Says where the local parameters lie in a replica's state. Called before for_replica if there are any.
   virtual void set_local(const LocalParts& /*parts*/) {}
-  /// True if ReplicaState::tables and StepFacts::rows are needed. To compute them before a step takes time.
+  /// True if the policy needs ReplicaState::tables and StepFacts::rows. The run then computes them before each step,
+  /// which takes time.
   virtual bool takes_rows() const { return false; }
   /// Makes one replica's part. Called once per replica, on its thread; `hub` outlives the part.
   virtual std::unique_ptr<ReplicaPolicy> for_replica(Hub& hub) = 0;
 
-  /// Where all replicas can be stopped for a checkpoint, such that none waits in a call for a stopped one.
+  /// The points at which all replicas can be stopped for a checkpoint. No replica then waits in a call for a stopped
+  /// one.
   enum class Stops {
-    /// after the same number of steps; if numbers of steps in an epoch differ between replicas, at the end of the same
-    /// epoch
+    /// all after the same number of steps; if the replicas' epochs differ in their number of steps, all at the end of
+    /// the same epoch
     together,
-    anywhere,  ///< each between any two of its steps, once all have made one, or after settle
+    anywhere,  ///< each between any two of its steps, when every replica has made a step, or after settle
     held,      ///< each between any two of its steps, while hold() is in force
   };
   virtual Stops stops() const { return Stops::together; }
@@ -265,18 +267,18 @@ class UpdatePolicy {
   virtual void fields(StateFields& /*fields*/, double /*now*/) {}
 };
 
-/// A kind of update policy: what makes a policy from the keys of a plan's agreement.
+/// A kind of update policy. `read` makes a policy from the keys of a plan's agreement.
 struct PolicyKind {
   const char* name;
   const char* description;  ///< one line
-  /// The policy with the options that `update`, an [update] table, gives. Marks the keys that it takes as read. Errors
+  /// Returns the policy with the options of the [update] table `update`. Marks the keys that it uses as read. Errors
   /// (user): bad values, a local optimizer that the policy cannot work with.
   std::unique_ptr<UpdatePolicy> (*read)(const ConfigTable& update, const RunFacts& facts);
 };
 
-/// Adds a policy of your own, which outlives the program's use of Trireme, to those that plans may name. By static
-/// initialisation or at the start of main. Returns true. Errors (user): the policies have been listed already; when
-/// they are listed, also a name that exists.
+/// Adds a policy of your own to those that plans may name. `policy` must outlive the program's use of Trireme. Call it
+/// by static initialisation or at the start of main; not thread-safe. Returns true. Errors (user): the list of policies
+/// has been read already. A name that exists is reported when the list is read.
 bool register_update_policy(const PolicyKind& policy);
 
 }  // namespace trireme

@@ -60,8 +60,8 @@ struct Schedule {
   bool v_shaped = false;           ///< the stages go through the workers and back, not from the first worker again
   bool whole_batches = false;      ///< every mini-batch is one micro-batch with its own update
   bool has_vertical_sync = false;  ///< Plan::vertical_sync has an effect
-  /// Returns all tasks of one step: ending with the update (flush), or in a steady state with lags. Also reads the
-  /// position.
+  /// Returns the tasks of one step. A schedule with a flush ends them with the update. A schedule without a flush
+  /// returns the tasks of a step in the steady state, with lags. Also reads the position.
   std::vector<Task> (*tasks)(const PipelinePlace& place) = nullptr;
   /// Returns a delay: batch t is computed with version max(s, t - delay) of the weights, where s is the first batch
   /// after the pipeline was last empty (the start, an evaluation). Also reads the position. Null: always the newest
@@ -78,21 +78,21 @@ struct Schedule {
   /// `stages_left`: stages from this one to the last, both included.
   int (*in_flight)(const PipelinePlace& place, int stages_left) = nullptr;
 
-  /// Returns the position that has a stage in a pipeline of this depth: stage modulo depth, or, if v_shaped, 0 to depth
-  /// - 1, depth - 1 to 0, and so on.
+  /// Returns the position that holds the stage in a pipeline of this depth: stage modulo depth. If v_shaped, the stages
+  /// are at positions 0 to depth-1, then depth-1 to 0, and so on.
   int position_of(int stage, int depth) const;
-  /// Returns the stage that is chunk `chunk` of a position.
+  /// Returns the stage that is chunk number `chunk` of the position.
   int stage_of(int chunk, int position, int depth) const;
   bool fits(const PipelinePlace& place) const { return !misfit || misfit(place).why.empty(); }
-  /// True if all forwards and backwards are whole and each worker has one stage. All plain schedules take the same
-  /// time.
+  /// True if backward is not split, each worker has one stage, and there is a step rule. All plain schedules take the
+  /// same time.
   bool is_plain() const { return step_rule && !splits_backward && !chunked; }
 };
 
-/// Adds a schedule of your own to those that plans may name. It is copied; what its
-/// members point to must outlive the program's use of Trireme. By static
-/// initialisation or at the start of main: `static const bool registered = register_schedule(kMine);`. Returns true.
-/// Errors (user): the schedules have been listed already; when they are listed, also a name that exists.
+/// Adds a schedule of your own to those that plans may name. `schedule` is copied; what its members point to must
+/// outlive the program's use of Trireme. Call it by static initialisation, `static const bool registered =
+/// register_schedule(kMine);`, or at the start of main; not thread-safe. Returns true. Errors (user): the list of
+/// schedules has been read already. A name that exists is reported when the list is read.
 bool register_schedule(const Schedule& schedule);
 
 /// Returns the names of the schedules for which `has` is true (null: of all), built-in ones first.

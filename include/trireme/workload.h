@@ -87,8 +87,8 @@ struct Verification {
   std::string note = {};            ///< in what the reference differs from plain one-device training; may be empty
 };
 
-/// A model, its data and how to train it. Copies share the model and the data. Thread-safe for const calls, but
-/// train(), verify() and what finds a plan for this machine use all the cores they are given.
+/// A model, its data and how to train it. Copies share the model and the data. Const calls are thread-safe, but
+/// train(), verify() and the functions that find a plan for this machine use all the cores they are given.
 ///
 /// All member functions throw Error for bad input; train() reports a run that fails in its result.
 class Workload {
@@ -109,8 +109,8 @@ class Workload {
   Plan plan(const std::string& name, int devices) const;
   /// The best plan for at most `devices` workers of this machine, found by the exact planner and the simulator. Layers
   /// are measured here first, which takes seconds to minutes. The search ends after 60 s with the best plan found. For
-  /// SearchGoal::time up to four plans are then trained under for some seconds; of those that are within 3 % of the
-  /// fastest the simplest is returned.
+  /// SearchGoal::time it then trains for some seconds under each of up to four plans. It returns the simplest of the
+  /// plans that are within 3 % of the fastest.
   Plan find_plan(int devices, SearchGoal goal = SearchGoal::time) const;
   /// Likewise, for a described cluster (docs/clusters.md); nothing is measured.
   Plan find_plan(const Cluster& cluster, SearchGoal goal = SearchGoal::time) const;

@@ -84,9 +84,10 @@ std::vector<std::string> model_names();
 /// Options of a named model with their defaults. Errors (user): an unknown name, with the known ones.
 ModelOptions model_options(const std::string& name);
 
-/// Adds a model of your own to those that an experiment's `model` names. It is copied; the texts that its pointers name
-/// must outlive the program's use of Trireme. By static initialisation or at the start of main. Returns true. Errors
-/// (user): the models have been listed already; when they are listed, also a name that exists.
+/// Adds a model of your own to those that an experiment's `model` may name. `model` is copied; the texts to which its
+/// members point must outlive the program's use of Trireme. Call it by static initialisation or at the start of main;
+/// not thread-safe. Returns true. Errors (user): the list of models has been read already. A name that exists is
+/// reported when the list is read.
 bool register_model(const NamedModel& model);
 
 }  // namespace trireme

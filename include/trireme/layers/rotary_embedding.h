@@ -11,8 +11,9 @@ namespace trireme {
 struct RotaryEmbeddingOptions {
   int64_t heads = 1;
   double base = 10000;
-  /// Llama 3.1's rule for longer texts: waves that do not fit `original_positions` at least `high` times become slower,
-  /// those that do not fit `low` times by the whole factor. 1: no change.
+  /// Llama 3.1's rule for longer texts. n is the number of full turns of a pair of features over `original_positions`
+  /// positions. n >= high: the speed of the pair is unchanged. n <= low: it is divided by `factor`. Between them it
+  /// changes smoothly. `factor` 1: no change.
   double factor = 1, low = 1, high = 4;
   int64_t original_positions = 8192;
 };
@@ -22,7 +23,7 @@ struct RotaryEmbeddingOptions {
 /// "sequence".
 class RotaryEmbedding : public Layer {
  public:
-  /// Errors (user): no heads, or an option that is not positive.
+  /// Errors (user): no heads, an option that is not positive, or `high` not above `low`.
   RotaryEmbedding(std::string name, RotaryEmbeddingOptions options);
 
   std::string_view kind() const override { return "rotary_embedding"; }

@@ -10,7 +10,7 @@
 namespace trireme {
 
 struct SoftmaxCrossEntropyOptions {
-  /// positions with this label are not counted, neither in the sum nor in the mean
+  /// Positions with this label are left out of the sum and of the mean.
   std::optional<int64_t> ignore_index = {};
   /// Share of each label that is spread evenly over all classes (Szegedy et al., "Rethinking the Inception
   /// Architecture", 2016).
@@ -21,8 +21,8 @@ struct SoftmaxCrossEntropyOptions {
   /// constant factor).
   enum class Mean { counted_positions, all_positions };
   Mean mean = Mean::counted_positions;
-  /// For all_positions: divides by this number instead, if samples have fewer positions than others of the same data
-  /// set because they have less padding; 0: by the number of positions of the labels.
+  /// For all_positions: the divisor, for samples that have fewer positions than others of the same data set because
+  /// they have less padding. 0: the number of positions of the labels.
   int64_t positions = 0;
   bool reports = true;  ///< false: no metrics, for an auxiliary head's loss
 };
