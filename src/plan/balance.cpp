@@ -12,11 +12,11 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// Returns the first j in [low, high] where the larger of before[j], which does not fall, and last(j), which does not
-/// rise, is least.
+/// Returns the first j in [low, high] that minimises max(before[j], last(j)). before[j] must not decrease with j,
+/// last(j) must not increase.
 template <class Last>
 int least_cut(int low, int high, const std::vector<double>& before, const Last& last) {
-  const auto first_where = [&](const auto& holds) {  // it holds from some j on; high + 1: nowhere
+  const auto first_where = [&](const auto& holds) {  // first j that `holds`, as do all later j; high + 1: none
     int begin = low, end = high + 1;
     while (begin < end) {
       const int middle = begin + (end - begin) / 2;

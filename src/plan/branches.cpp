@@ -94,7 +94,8 @@ std::vector<BranchRegion> find_branches(const Model& model) {
     const auto& consumers = model.consumers(fork);
     const auto readers =
         std::count_if(consumers.begin(), consumers.end(), [&](NodeId id) { return reach[size_t(id)]; });
-    const bool is_target = fork > 0 && fork < model.input_count();  // of several losses: nothing is computed from it
+    // Several losses may read a target, but no layer computes anything from it.
+    const bool is_target = fork > 0 && fork < model.input_count();
     if (is_target || readers < 2 || !reach[size_t(fork)] || post.of(fork) == post.end()) continue;
     if (!regions.empty() && fork < regions.back().join) continue;  // it lies inside the last region, or parallel to it
     auto branches = groups_between(model, reach, fork, post.of(fork));

@@ -18,7 +18,7 @@ struct BranchRegion {
 };
 
 /// Returns the outermost regions, in topological order of their forks. A region ends at its fork's immediate
-/// post-dominator, where all paths from the fork converge. Targets are no forks. Layers on which the loss does not
+/// post-dominator, where all paths from the fork converge. A target is never a fork. Layers on which the loss does not
 /// depend belong to no region.
 std::vector<BranchRegion> find_branches(const Model& model);
 
@@ -31,8 +31,8 @@ std::vector<int> place_branches(const std::vector<BranchRegion>& regions, const 
 /// layers are on worker 0. Errors (user): a model without branches; more devices than branches.
 Plan branch_plan(Plan plan, const Model& model, const LayerSeconds& seconds, const std::string& where);
 
-/// Returns the plan with a data axis over so many replicas, whose devices are next to each other. `plan`: of one
-/// replica, with each layer whole on one worker.
+/// Returns the plan with a data axis of degree `replicas`. The devices of one replica have consecutive numbers. `plan`:
+/// of one replica, with each layer whole on one worker.
 Plan replicated(Plan plan, int replicas);
 
 }  // namespace trireme

@@ -57,8 +57,8 @@ class SplitSearch {
   std::vector<std::string> run() {
     std::vector<Partial> beam{{0, std::vector<int>(model_.nodes().size(), -1), false}};
     for (NodeId id = model_.input_count(); id < NodeId(model_.nodes().size()); ++id) beam = advance(beam, id);
-    // a tensor axis is requested to divide parameters, so some are divided even if a small model would be faster
-    // without
+    // The user asks for a tensor axis in order to divide parameters. So the choice divides some, even if a small model
+    // would be faster without.
     auto found = std::find_if(beam.begin(), beam.end(), [](const Partial& p) { return p.shards_parameters; });
     const Partial& best = found != beam.end() ? *found : beam.front();
     std::vector<std::string> names(model_.nodes().size(), "replicate");
@@ -93,8 +93,8 @@ class SplitSearch {
 
   static bool cheaper(const Partial& a, const Partial& b) { return a.cost < b.cost; }
 
-  /// Extends each partial choice by each option of node `id`. Two choices that agree on every node still to be consumed
-  /// have the same future, so only the cheaper one is kept.
+  /// Extends each partial choice by each option of node `id`. Two choices that agree on every node that later layers
+  /// read cost the same from here on, so only the cheaper one is kept.
   std::vector<Partial> advance(const std::vector<Partial>& beam, NodeId id) const {
     std::map<std::vector<int>, Partial> kept;
     const std::vector<NodeId> live = live_after(id);
@@ -167,7 +167,7 @@ class SplitSearch {
     return live;
   }
 
-  /// Returns the options of these nodes: what a choice's future depends on.
+  /// Returns the chosen options of these nodes. The cost of all later choices depends on nothing else.
   std::vector<int> frontier(const Partial& partial, const std::vector<NodeId>& live) const {
     std::vector<int> key;
     key.reserve(live.size() + 1);

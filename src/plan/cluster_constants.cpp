@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kLeastShare = 0.01;
 constexpr double kMostSlowdown = 4;
-// Times and half_work are typical values in most files: the first two digits are seldom known.
+// Times and half_work are rough values in most files, so a fit may change them by this factor.
 constexpr double kTimeFactor = 100;
 constexpr double kSlowerLink = 20, kFasterLink = 1.25;
 constexpr int kDigits = 4, kAllDigits = 17;
@@ -83,7 +83,7 @@ void ClusterText::add_devices(const ConfigTable& file) {
         else add(one, kLeastShare, 1);
       }
     }
-    // A table in one line has no room for a key that it lacks.
+    // A missing key cannot be added to a table that is written in one line.
     if (text_.written(device + "memory_efficiency") ||
         text_.has_room_below(device + "memory_bandwidth", "memory_efficiency"))
       add(device + "memory_efficiency", kLeastShare, 1, /*usual=*/1);
@@ -123,7 +123,8 @@ std::string ClusterText::with_digits(size_t constant, double value, int digits) 
 
 void ClusterText::write(const ClusterConstant& constant, const std::string& value, TomlText& text) {
   if (text.written(constant.key)) return text.replace(constant.key, value);
-  // Only memory_efficiency has a usual value: it stands below the bandwidth that it is a share of.
+  // Only memory_efficiency can be missing (it has a usual value). Its line is added below that of the bandwidth to
+  // which it belongs.
   const size_t dot = constant.key.rfind('.');
   text.add_below(constant.key.substr(0, dot) + ".memory_bandwidth", constant.key.substr(dot + 1), value);
 }

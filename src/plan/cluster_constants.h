@@ -1,5 +1,5 @@
-// The constants of a cluster file that measurements of steps can correct, and the file's text with other values of
-// them.
+// The constants of a cluster file that can be fitted to measured steps, and the text of the file with new values of
+// these constants.
 #pragma once
 
 #include <filesystem>
@@ -16,13 +16,13 @@ namespace trireme {
 struct ClusterConstant {
   std::string key;  ///< its path in the file: "device.V100.launch", "node[0].link.bandwidth"
   double value = 0;
-  /// What a fit may give: shares at most 1, slowdowns at least 1, bandwidths at most a quarter above the file's,
-  /// because a file has the speed of a datasheet or of a benchmark, which reaches most of it.
+  /// Bounds for a fit. Shares are at most 1, slowdowns at least 1. Bandwidths are at most a quarter above the file's
+  /// value, because that value comes from a datasheet or from a benchmark, which reaches most of the datasheet's.
   double least = 0, most = 0;
   bool is_in_file = true;  ///< false: the file leaves it out, and the value is the usual one
 };
 
-/// A cluster file that is read again with other constants.
+/// The text of a cluster file, which can be read again with other constants.
 class ClusterText {
  public:
   /// Errors (user): as read_cluster.
@@ -30,18 +30,19 @@ class ClusterText {
 
   const std::filesystem::path& path() const { return path_; }
   /// In the order of the file's keys in docs/clusters.md: of each kind of device, of each link, of overlap. A constant
-  /// of 0 is left out: a file gives it for what takes no time.
+  /// of 0 is left out: in a cluster file it means that the operation takes no time.
   const std::vector<ClusterConstant>& constants() const { return constants_; }
 
   /// Returns the cluster with these values, one per constant.
   Cluster with(const std::vector<double>& values) const;
 
-  /// Returns the value as the file would give it, with four significant digits and the unit of the file: "\"8.12 us\"".
+  /// Returns the value in the file's notation: with the unit that the file uses, rounded to four significant digits,
+  /// "\"8.12 us\"".
   std::string written(size_t constant, double value) const;
-  /// Returns that text's value.
+  /// Returns the value rounded as in written().
   double rounded(size_t constant, double value) const;
 
-  /// Writes the value into the text, with a comment above it that says what it was and `origin`.
+  /// Writes the value into the text. Adds a comment above it with `origin` and the value that it replaces.
   void set(size_t constant, double value, const std::string& origin);
   /// Changes the path of the price table so that it is found from another file's folder.
   void move_to(const std::filesystem::path& file);

@@ -10,7 +10,8 @@
 
 namespace trireme {
 
-/// As read_cluster, of a text that stands for the file at `path`: messages name it, and prices are beside it.
+/// As read_cluster, for a text instead of a file. `path` stands for the file: messages name it, and a price table is
+/// searched for in its folder.
 Cluster read_cluster_text(std::string_view text, const std::filesystem::path& path);
 
 /// Returns `count` numbers: first, first + 1, ...
@@ -24,8 +25,8 @@ int devices_per_node(const Cluster& cluster);
 /// that the cluster does not have.
 Cluster chosen_devices(const Cluster& cluster, const std::vector<int>& devices);
 
-/// Returns the cluster with Device::speed at this precision ("bf16"). A file's devices have it at the first precision
-/// that their kinds have in common. If a kind does not have this one, speeds stay as they are.
+/// Returns the cluster with Device::speed at this precision ("bf16"). (In a cluster as it was read, speeds are those at
+/// the first precision that all its kinds have.) If a kind has no speed at this precision, no speed changes.
 Cluster at_precision(Cluster cluster, const std::string& precision);
 
 /// Returns a cluster of the first `count` devices and the nodes that hold them. Errors (user): the cluster has fewer

@@ -202,7 +202,7 @@ Cluster cluster_for(const Strategy& strategy, const NamedStrategy* named, const 
 void label_selectively(const Model& model, Plan& plan) {
   for (NodeId id = model.input_count(); id < NodeId(model.nodes().size()); ++id) {
     const Layer& layer = *model.node(id).layer;
-    // A run of its own, so that nothing in the run reads the output of a layer that can do without computing it.
+    // Each such layer is a run of its own. Nothing in that run reads the layer's output, so it need not be computed.
     const bool gathers = plan.recompute_communication && plan.layers[size_t(id)].tensor > 1;
     if (layer.is_cheap_to_recompute() || (gathers && layer.restores()))
       plan.layers[size_t(id)].recompute = model.node(id).name;

@@ -47,9 +47,9 @@ std::vector<std::string> choose_splits(const Model& model, int degree, int64_t s
 /// the layers up to and including a pooling form one block.
 std::vector<std::string> recompute_labels(const Model& model);
 
-/// Sets the recompute labels of recompute=selective: each attention is a run of its own; under
-/// plan.recompute_communication also each layer with a tensor axis that can do without computing again
-/// (Layer::restores): an input that is gathered for it is then gathered again.
+/// Sets the recompute labels of recompute=selective. Each attention is a run of its own. Under
+/// plan.recompute_communication so is each layer on a tensor axis that need not compute again (Layer::restores):
+/// backward then gathers its input a second time instead of keeping the gathered one.
 void label_selectively(const Model& model, Plan& plan);
 
 /// Cuts the layers (in topological order) into `stages` runs such that the largest stage time is minimal: the sum of

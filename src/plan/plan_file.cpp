@@ -157,7 +157,7 @@ void read_head(const nlohmann::json& json, const std::string& where, Plan& plan)
   plan.agreement = json.value("agreement", "");
 }
 
-/// Refuses keys that would have no effect, as the same keys of a strategy are.
+/// Throws a user error for keys that would have no effect. The same keys of a strategy are refused too.
 void check_effects(const Plan& plan, const std::string& where) {
   const auto any = [&](const auto& has) { return std::any_of(plan.layers.begin(), plan.layers.end(), has); };
   if (plan.scatter_messages &&

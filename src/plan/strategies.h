@@ -18,8 +18,8 @@ struct Degrees {
   int pipeline = 1;
   int micro_batches = 0;  ///< 0: 4 per position of a pipeline (fewer if the batch is small), 1 without a pipeline
   int chunks = 1;         ///< stages per worker
-  /// Says where the stages are (Schedule::position_of); null: stage i is on position i mod pipeline. The plan does not
-  /// become one of this schedule.
+  /// Only used to find the position of each stage (Schedule::position_of); it does not become the schedule of the plan.
+  /// Null: stage i is on position i mod pipeline.
   const Schedule* schedule = nullptr;
   std::string split = {};  ///< passed to choose_splits as `also`
 };
@@ -39,7 +39,7 @@ struct NamedStrategy {
 };
 
 /// "single"; one name per axis; hybrids; each schedule over a pipeline of all devices; optimizer sharding over a data
-/// axis; branches. Not each strategy suits each model and number of devices.
+/// axis; branches. A strategy may not fit a given model or number of devices.
 const std::vector<NamedStrategy>& named_strategies();
 std::vector<std::string> known_strategies();
 /// Finds a strategy by its name, which keys may follow. Null: unknown.

@@ -73,7 +73,7 @@ void TomlText::add_below(std::string_view path, std::string_view key, std::strin
   bool added = false;
   try {
     added = written(whole) == value;
-  } catch (const Error&) {  // the line stands where TOML allows none
+  } catch (const Error&) {  // the new line is at a place where TOML allows no key
   }
   if (added) return;
   text_ = before;

@@ -1,4 +1,4 @@
-// A TOML text in which single values are replaced: everything else stays as its author wrote it, comments too.
+// A TOML text in which single values can be replaced. Everything else stays as its author wrote it, comments included.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,8 @@ class TomlText {
   void add_below(std::string_view path, std::string_view key, std::string_view value);
   /// True if add_below would succeed.
   bool has_room_below(std::string_view path, std::string_view key) const;
-  /// Puts a line "# BEGIN REST" above the line of a value. A comment above it that begins with "# BEGIN " goes.
+  /// Puts the comment line "# BEGIN REST" above the line of a value. It replaces a comment there that begins with "#
+  /// BEGIN ".
   void comment(std::string_view path, std::string_view begin, std::string_view rest);
 
  private:
