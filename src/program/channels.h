@@ -40,7 +40,8 @@ struct Rendezvous {
   std::vector<Role> posts, takes;    ///< of the posters and takers, in the same order
 };
 
-/// An instruction waits for this: the optimizer steps of a bucket on all its holders, `before` batches ago.
+/// A condition for which an instruction waits: all holders of `bucket` have made its optimizer step of the batch
+/// `before` batches ago.
 struct NeededUpdate {
   int bucket;
   int before;

@@ -109,8 +109,8 @@ class GraphBuilder {
     return id;
   }
 
-  /// The dim along which tensor ranks send slices of a value to another stage (Plan::scatter_messages); 0: they send it
-  /// as it is.
+  /// The dim along which tensor ranks slice a value that they send to another stage (Plan::scatter_messages); 0: they
+  /// send the value without slicing it.
   int dim_of_slices(ValueId own, const Layout& wanted, const Layout& gradient) const {
     const Value& value = program_.values[size_t(own)];
     const Layout& layout = value.layout;
@@ -126,7 +126,8 @@ class GraphBuilder {
     return 0;
   }
 
-  /// The slices of a value on the workers of the layout that reads it.
+  /// Returns the value whose slices are on the workers of `wanted`, the layout that reads them. Adds it, and the sliced
+  /// value on the sender's workers, if they do not exist.
   ValueId in_slices(ValueId own, const Layout& wanted, int dim) {
     const Mesh& there = wanted.mesh;
     if (const ValueId known = find_slices(own, there, dim); known >= 0) return known;
@@ -140,7 +141,7 @@ class GraphBuilder {
     return normalized({mesh, program_.values[size_t(own)].layout.data, Placement::shard(dim)});
   }
 
-  /// A value of the same node that is sliced so; -1: there is none.
+  /// Finds a value of the same node with these slices; -1: there is none.
   ValueId find_slices(ValueId own, const Mesh& mesh, int dim) const {
     const Layout layout = slices_on(mesh, own, dim);
     for (ValueId v = 0; v < ValueId(program_.values.size()); ++v) {

@@ -13,9 +13,9 @@ class RendezvousWriter;
 enum class OpCode {
   load_batch,  ///< loads this worker's share of the model inputs that stage `index` reads, for one micro-batch
   forward,     ///< segment `index`
-  recompute,  ///< forward of segment `index` again, for the backward that follows; layers whose output its run does not
-              ///< read are only restored
-  backward,   ///< segment `index`
+  recompute,   ///< forward of segment `index` again, for the backward that follows. A layer whose output nothing in the
+               ///< recomputed run reads is only restored (Layer::restores)
+  backward,    ///< segment `index`
   backward_input,      ///< segment `index`: gradients of the inputs, and of the parameters of layers that cannot split
   backward_weight,     ///< segment `index`: gradients of the remaining parameters
   redistribute,        ///< redistribution `index` within a stage; `adjoint`: of the gradient

@@ -76,8 +76,8 @@ struct ParameterShard {
 
 /// Parameter shards with the same holders and the same contributors, in one flat buffer.
 ///
-/// Where something is divided among the holders, runs of `dividers` holders divide it, and the runs hold copies
-/// (Plan::sharding_group). Usually there is one run, of all holders.
+/// With optimizer sharding the holders form runs: groups of `dividers` consecutive holders. The members of a run divide
+/// the bucket; the runs hold copies of each other (Plan::sharding_group). By default there is one run, of all holders.
 struct Bucket {
   std::vector<int> holders;       ///< ranks, ascending; each updates its slice
   std::vector<int> contributors;  ///< the holders whose gradients are summed; empty: frozen, never updated

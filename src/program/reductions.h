@@ -1,12 +1,13 @@
-// How gradients are reduced beside the backward, where links overlap it.
+// How gradients are reduced while backward continues, if links overlap communication with computing.
 #pragma once
 
 #include "program/program.h"
 
 namespace trireme {
 
-/// True if a gradient on its way to the other holders takes memory of its own, which optimizer sharding was to save, or
-/// which rounding needs. Then a worker begins the next bucket's reduction only when the one before has ended.
+/// True if a gradient that is being reduced needs extra memory: under zero2 and zero3, which exist to save it, or,
+/// under zero1, for values rounded to bfloat16. A worker then begins the reduction of the next bucket only when the
+/// previous one has ended.
 inline bool reduces_one_at_a_time(const Program& program) {
   return program.optimizer_sharding >= OptimizerSharding::zero2 ||
          (program.optimizer_sharding != OptimizerSharding::none && program.compression.sends_bf16());

@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-/// The groups of a mesh along the axes; the whole mesh along both.
+/// Returns the groups of the mesh along the axis of `axes`; the whole mesh as one group if `axes` has both.
 std::vector<std::vector<int>> lines_of(const Mesh& mesh, ExchangedAxes axes) {
   std::vector<std::vector<int>> lines;
   if (axes.data && axes.tensor) return {mesh.workers};
@@ -123,8 +123,8 @@ class RendezvousWriter {
 
   // Used by the rules.
   void mail(const Instruction& send);
-  /// The ranks of each group post, and each takes what all of them have posted. The groups' ranks are ascending, also
-  /// from group to group.
+  /// In each group, every rank posts, and every rank takes what all ranks of the group have posted. Ranks ascend within
+  /// a group and from one group to the next.
   void announce(const Instruction& i, const std::vector<std::vector<int>>& groups, bool by_batch, bool must_be_taken);
   void join(const Instruction& i, const std::vector<std::vector<int>>& groups, bool by_micro_batch = true);
 

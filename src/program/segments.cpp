@@ -65,7 +65,7 @@ class SegmentBuilder {
     for (RedistributionId m : redistributions_to_[size_t(input)]) {
       if (!done_.insert(m).second) continue;
       const bool receives = program_.redistributions[size_t(m)].crosses_stages;
-      if (!receives) bring_in(program_.redistributions[size_t(m)].from);  // a message in slices, which m gathers
+      if (!receives) bring_in(program_.redistributions[size_t(m)].from);  // the slices of a message, which m gathers
       items_.push_back({receives ? StageItem::Kind::receive : StageItem::Kind::redistribution, m});
       open_ = -1;
       if (receives) open_run_ = -1;
@@ -78,7 +78,8 @@ class SegmentBuilder {
     return program_.training ? plan_.layers[size_t(program_.ops[size_t(id)].node)].recompute : kNone;
   }
 
-  /// Gathers right before a run belong to it if only its first op reads what they give: what they read is smaller.
+  /// A gather right before a run joins the run if only the first op of the run reads its result. The run then keeps the
+  /// input of the gather, which is smaller than the result.
   void take_gathers(OpId first) {
     for (const size_t item : waiting_) {
       const RedistributionId id = items_[item].index;
@@ -101,8 +102,8 @@ class SegmentBuilder {
     return ops;
   }
 
-  /// Finds the recomputed run of a segment that begins here with this label. If the run goes on, the redistributions
-  /// since its last segment belong to it.
+  /// Finds the recomputed run of a segment that begins here with this label. If that run has begun with an earlier
+  /// segment, the redistributions since then belong to it too.
   void find_run(const std::string& label, OpId first) {
     const bool goes_on = plan_.recompute_communication && open_run_ >= 0 && label == label_of_run_;
     label_of_run_ = label;
@@ -145,7 +146,7 @@ class SegmentBuilder {
       const Redistribution& redistribution = program_.redistributions[size_t(m)];
       if (!redistribution.crosses_stages) {
         if (!is_sent(redistribution.to)) continue;
-        if (done_.insert(m).second) {  // a message in slices
+        if (done_.insert(m).second) {  // slices a message
           items_.push_back({StageItem::Kind::redistribution, m});
           open_ = open_run_ = -1;
         }

@@ -115,7 +115,8 @@ void StageWriter::backward(const Task& task) {
   const auto restore = [&](const StageItem& item) {
     if (item.run != done && recomputes(item.run, task.micro_batch)) recompute(done = item.run, task);
   };
-  // The last run needs nothing from other stages for its recomputation, so it does not wait for its gradient.
+  // The run of the stage's last segment is recomputed before the gradient from the next stage arrives: recomputation
+  // needs nothing from other stages.
   if (const auto last = std::find_if(items.rbegin(), items.rend(), is_segment); last != items.rend()) restore(*last);
   for (auto item = items.rbegin(); item != items.rend(); ++item) {
     restore(*item);

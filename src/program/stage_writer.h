@@ -32,7 +32,7 @@ class StageWriter {
   void forward(const Task& task);
   void backward(const Task& task);
   void backward_weight(const Task& task);
-  /// Completes after_sends_ for a task whose instructions begin at `begin`.
+  /// Fills after_sends_ for the instructions of one task: those from `begin` to the end of the list.
   void note_sends(size_t begin);
   void synchronize_buffers();
   void insert_reductions();
@@ -44,7 +44,8 @@ class StageWriter {
   const bool recompute_last_, sends_first_;
   const Program& program_;
   std::vector<Instruction> list_;
-  /// With sends_first_, by instruction: the last of its task that sends gradients, if that comes later; else itself.
+  /// With sends_first_, by instruction: the position of the last instruction of the same task that sends gradients, if
+  /// it comes later; otherwise the instruction's own position.
   std::vector<size_t> after_sends_;
 };
 
