@@ -10,7 +10,7 @@ namespace {
 
 constexpr MemoryCategory kOfPolicies = MemoryCategory::buffers;
 
-/// nullopt if a rank's part is not known.
+/// Returns the sum of the parts; nullopt if one is not known.
 std::optional<double> sum_of(const std::vector<std::optional<double>>& parts) {
   double sum = 0;
   for (const std::optional<double>& part : parts) {

@@ -1,4 +1,4 @@
-// The part that one replica has in the agreement of a plan: the state that its workers share when they execute the
+// One replica's side of a plan's agreement: the state that the replica's workers share when they execute the
 // instruction `agree` (program/program.h).
 #pragma once
 
@@ -46,7 +46,8 @@ class ReplicaAgreement {
 
   // -- called by the worker's instructions
 
-  /// Called before the barrier that precedes after_step.
+  /// Stores the results of rank `rank` in this step. Every worker calls it, before the barrier that precedes
+  /// after_step.
   void note(int rank, double loss_sum, std::optional<double> gradient_squares) {
     losses_[size_t(rank)] = loss_sum;
     squares_[size_t(rank)] = gradient_squares;
@@ -56,10 +57,11 @@ class ReplicaAgreement {
   void before_step(const StepFacts& facts, const std::function<std::vector<at::Tensor>()>& inputs);
   /// Leader. Called when all workers have settled (Replicas::settle).
   void after_step();
-  /// Valid after before_step and a barrier. True if the announced step is not made and no further steps follow.
+  /// True if the step that before_step was asked about is not made, and no steps follow. Valid after before_step and a
+  /// barrier.
   bool has_stopped() const { return stops_; }
-  /// Valid at the same time. True if the step is not made now, as UpdatePolicy::hold demands; it may be announced
-  /// again.
+  /// True if that step is not made now, because UpdatePolicy::hold was called; before_step may be called for it again.
+  /// Valid at the same time.
   bool is_held() const { return is_held_; }
 
   // -- called by the run, leader only, between two steps

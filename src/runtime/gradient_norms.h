@@ -7,9 +7,10 @@
 
 namespace trireme {
 
-/// Returns the reason why a worker's own gradient is not the gradient of a subset of the batch's samples under this
-/// program, or "" if it is. The pieces are the contributions of the workers of a data axis (under zero2 and zero3 one
-/// per micro-batch). With a single worker the piece is its first micro-batch.
+/// Returns why the norms of partial gradients cannot be measured under this program, or "" if they can. A partial
+/// gradient must be the gradient of a subset of the batch's samples: the contribution of one worker of a data axis
+/// (under zero2 and zero3, its contribution of one micro-batch) or, with a single worker, the gradient of its first
+/// micro-batch.
 std::string obstacle_to_gradient_norms(const Program& program);
 
 }  // namespace trireme

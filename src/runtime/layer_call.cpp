@@ -40,8 +40,8 @@ void RuntimeLayerCall::add_gradient(int index, const at::Tensor& gradient) {
   else target.tensor.copy_(gradient);
 }
 
-/// Every worker of the tensor axis sees the same samples. Only the first one counts, unless each has a part of the
-/// values.
+/// All workers of the tensor axis have the same samples. If all have whole values, only the first one counts them; if
+/// each has a part of the values, all do.
 bool RuntimeLayerCall::counts_metrics() const {
   return !recomputing && (binding_->tensor_index == 0 || binding_->op->option.output.is_partial());
 }

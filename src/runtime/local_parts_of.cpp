@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kBatchNorm = "batch-norm";  // stands for all layers with running statistics
 
-/// Adds the names of parameters and buffers of the model for which the word stands.
+/// Adds the names of the model's parameters and buffers that the word names.
 void add_names(const Model& model, const std::string& word, std::set<std::string>& names) {
   for (const Node& node : model.nodes()) {
     if (!node.layer) continue;

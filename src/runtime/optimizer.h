@@ -40,10 +40,10 @@ bool skips_zero_gradients(const OptimizerConfig& config);
 
 /// Returns the number of state tensors per element: the kind's, and one more (the last) for averaged weights.
 int optimizer_state_count(const OptimizerConfig& config);
-/// Returns that many tensors, with their values before the first update.
+/// Returns these state tensors, with their values before the first update.
 std::vector<at::Tensor> make_optimizer_state(const OptimizerConfig& config, int64_t elements,
                                              const at::TensorOptions& options);
-/// Gives them those values again. No tensors: nothing happens.
+/// Resets the state tensors to these values. No tensors: nothing happens.
 void reset_optimizer_state(const OptimizerConfig& config, std::span<at::Tensor> state);
 
 /// sum[i] = gradients[0][i] + gradients[1][i] + ... over `slice` of flat tensors, in this order. Gradients may be
@@ -64,7 +64,7 @@ struct SliceUpdate {
   int64_t step = 1;                         ///< 1-based, for Adam's bias correction
   double trust = 1;                         ///< layer-wise kinds: trust_ratio
   bool decays = true;                       ///< whether weight_decay applies
-  const RecordedRates* recorded = nullptr;  ///< on a device: see there
+  const RecordedRates* recorded = nullptr;  ///< on a device: read the rates from there; null: use those above
 };
 
 /// Updates one slice. Formulas are PyTorch's if it has the optimizer, otherwise the papers'. Sums and state are in the
@@ -77,7 +77,7 @@ kernels::StepRates rates_of(const OptimizerConfig& config, const SliceUpdate& up
 
 /// True if an update on a device can take from RecordedRates what differs from step to step.
 bool can_record(const OptimizerConfig& config);
-/// Returns those numbers for update `step`, from 1.
+/// Returns the numbers for RecordedRates of update `step`, which counts from 1.
 std::vector<double> recorded_numbers(const OptimizerConfig& config, double learning_rate, int64_t step);
 
 /// Returns the sum of squares of a flat float or double tensor, in double.

@@ -18,8 +18,8 @@ struct TrackedTable {
   std::vector<NodeId> row_inputs;  ///< of the model
 };
 
-/// A set of rows, in the order in which they were first added. Only the construction takes time that grows with the
-/// table.
+/// A set of rows, in the order in which they were first added. Only the constructor takes time that grows with the size
+/// of the table.
 class RowSet {
  public:
   explicit RowSet(int64_t table_rows) : seen_(size_t(table_rows), false) {}

@@ -60,8 +60,9 @@ struct GradientNorms {
 /// except for loop overhead.
 struct StepOutcome {
   double loss_sum = 0;   ///< over the samples whose loss this worker adds up
-  bool stopped = false;  ///< of a program that agrees: the policy requests no more steps; this step was not made
-  /// Of a program that agrees: UpdatePolicy::hold was called; this step was not made and can be requested again.
+  bool stopped = false;  ///< for a program that agrees: the policy wants no more steps; this one was not made
+  /// For a program that agrees: true if UpdatePolicy::hold was called. The step was not made and can be requested
+  /// again.
   bool held = false;
   bool was_made() const { return !stopped && !held; }
   std::map<std::string, double> metrics;  ///< sums, like loss_sum
@@ -80,7 +81,7 @@ struct StepOutcome {
   /// workers is that of the full gradient. nullopt: the program keeps no gradients (Program::keeps_gradients), or no
   /// update was made.
   std::optional<double> gradient_squares = {};
-  /// StepInput::step of the batch with which the weights were updated. Where batches overlap it is an earlier one.
+  /// StepInput::step of the batch with which the weights were updated. It is an earlier batch if batches overlap.
   int64_t updated_step = 0;
   /// Private replicas: the first parameter, in the order of reduction, for which this worker's own gradient contains an
   /// infinity or a NaN; `not_finite_at` is the time on the worker's clock when it was detected. Empty: none.
@@ -95,9 +96,9 @@ struct WorkerOptions {
   OptimizerConfig optimizer = {};
   /// Measure norms of pieces and of the whole; only for programs without an obstacle_to_gradient_norms.
   bool gradient_norms = false;
-  /// Before each update, once all workers have all sums, they exchange their losses. A step is then in the weights of
-  /// all workers that survive, or in those of none. Costs a small all-reduce per step, and updates begin only after the
-  /// last sum. Only for programs without an obstacle_to_whole_steps.
+  /// Before the first update of a step, all workers wait for all gradient sums and exchange their losses. So after a
+  /// failure the step is in the weights of all surviving workers, or of none. Costs a small all-reduce per step, and
+  /// updates begin only after the last sum. Only for programs without an obstacle_to_whole_steps.
   bool keeps_whole_steps = false;
   bool records_steps = false;             ///< where possible, replays steps on a GPU (runtime/graph/step_graph.h)
   InstructionTimes* times = nullptr;      ///< in modelled time: the durations of computations; must outlive the worker

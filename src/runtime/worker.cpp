@@ -129,8 +129,8 @@ void Worker::State::begin(const Program* training_program, const Program* evalua
   communicator->barrier();
 }
 
-/// Takes this worker's part of the state that the run's earlier workers left. Running statistics were taken when the
-/// buffers were created.
+/// Takes this worker's part of the training state `from` of an earlier set of workers. (Running statistics were taken
+/// when the buffers were created.)
 void Worker::State::resume(const Program& program, const TrainingState& from) {
   batches.resume(from.updates);
   replicas->resume(options.seed, from.updates);
@@ -224,7 +224,7 @@ StepOutcome Worker::State::run_instructions(RunningProgram& running, int64_t num
   return std::move(outcome);
 }
 
-/// Asks the device for every operator of the list.
+/// Executes the list by launching every operator.
 void Worker::State::run_usually(RunningProgram& running, int64_t number) {
   const Program& program = *running.prepared.program;
   const std::vector<Instruction>& list = program.instructions(context.rank);
@@ -248,7 +248,7 @@ void Worker::State::run_usually(RunningProgram& running, int64_t number) {
   if (!outcome.not_finite.empty() && outcome.not_finite_at == 0) outcome.not_finite_at = communicator->now();
 }
 
-/// Replays the list, and records it before that if it was not.
+/// Replays the list. Records it first if it has not been recorded.
 void Worker::State::run_recorded(RunningProgram& running, int64_t number, StepGraph::Way way) {
   BatchInFlight& batch = *batches.find(number);
   context.stop_if_aborted();

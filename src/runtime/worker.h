@@ -34,33 +34,35 @@ class Worker {
 
   /// Makes one optimizer step. Returns when this worker has finished; others may be behind.
   StepOutcome train(const StepInput& input);
-  /// Schedules without flush leave batches in the pipeline. This processes them, so that every batch is in the weights.
-  /// All workers must call it together, before evaluate, settle and the end. Does nothing under schedules that flush.
+  /// Finishes the batches that a schedule without flush leaves in the pipeline, so that every batch is in the weights.
+  /// All workers must call it together, before evaluate, before settle and at the end. Does nothing under schedules
+  /// that flush.
   StepOutcome drain();
   /// Forward only, with running statistics. If the optimizer averages weights (OptimizerConfig::ema), it uses the
   /// averages, and running statistics averaged with the same shares; all workers must then call it together.
   StepOutcome evaluate(const StepInput& input);
   /// Blocks until every holder has written the weights of the last step. After it and a barrier, the whole store may be
-  /// read. All workers must call it together. `averaged`: if the optimizer averages weights, the averages of weights
-  /// and running statistics take the place of the raw values, as in an evaluation; otherwise the raw values are in
-  /// place.
+  /// read. All workers must call it together. `averaged`: if the optimizer averages weights, weights and running
+  /// statistics are replaced by their averages, as in an evaluation. Otherwise (and always if `averaged` is false) they
+  /// are the raw values.
   void settle(bool averaged = false);
   void barrier();
   Replicas& replicas();
   /// The communicator over all workers. All of them may use it together between two steps.
   Communicator& world();
 
-  /// Returns the optimizer steps so far, including those of the workers that this one replaces, since an update policy
-  /// last made the optimizer begin anew.
+  /// Returns the number of optimizer steps since the start, or since an update policy last restarted the optimizer.
+  /// Steps of the workers that this one replaces are included.
   int64_t updates() const;
   /// Returns the training state that this worker holds besides its replicas: running statistics if it is the data axis'
   /// first worker, their averages, and the state of layers. The tensors are its own memory. Call it between two steps,
   /// after drain() and settle().
   HeldParts held() const;
 
-  /// For rank 0 with WorkerOptions::keeps_whole_steps, after a step or an evaluation has failed. Restores the running
-  /// statistics to those before the step that is in no worker's weights, so that updates() and held() are as between
-  /// two steps. Communicates with no other worker. Returns nullopt if this worker's own update failed.
+  /// For rank 0 with WorkerOptions::keeps_whole_steps, after a step or an evaluation has failed. Undoes the failed
+  /// step's changes of the running statistics if that step is in no worker's weights. Then updates() and held() have
+  /// the values that they have between two steps. Communicates with no other worker. Returns nullopt if this worker's
+  /// own update failed.
   std::optional<WholeSteps> return_to_whole_step();
 
   /// Registers what this worker holds with `view`, which must belong to the training program. Call it between two

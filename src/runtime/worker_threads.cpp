@@ -12,8 +12,9 @@
 namespace trireme {
 namespace {
 
-/// Counts as buffers what libraries keep on the GPU for the worker of this thread, as long as it works. They keep it
-/// from then on for other threads, so the allocator's own count would depend on earlier threads.
+/// Charges the memory that libraries hold on the GPU for this thread's worker to the category buffers, as long as the
+/// worker runs. Libraries hold it afterwards for other threads, so the allocator's own count would depend on earlier
+/// threads.
 class LibraryMemory {
  public:
   explicit LibraryMemory(int device)

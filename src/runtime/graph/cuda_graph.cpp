@@ -15,9 +15,11 @@ namespace {
 class CudaGraph final : public DeviceGraph {
  public:
   void record() override {
-    // The recorded step gets memory of its own. What earlier steps left unused could not be given back meanwhile.
+    // The recorded step gets memory of its own. Memory that earlier steps left unused is released now, because it
+    // cannot be released while a step is recorded.
     c10::cuda::CUDACachingAllocator::emptyCache();
-    // Only this thread's calls must fit into a graph: other threads may allocate meanwhile.
+    // ThreadLocal: calls of this thread that cannot be recorded are errors; other threads may allocate memory
+    // meanwhile.
     graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
   }
   void end() override { graph_.capture_end(); }
@@ -36,7 +38,8 @@ class CudaGraph final : public DeviceGraph {
 class CudaRecordingStream final : public RecordingStream {
  public:
   CudaRecordingStream() : guard_(after_all_work(at::cuda::getStreamFromPool())) {
-    // Shapes stay the same, so a search for the fastest algorithms in the usual steps pays.
+    // Shapes stay the same from step to step, so it pays to search for the fastest algorithms in the steps before the
+    // recording.
     at::globalContext().setBenchmarkCuDNN(true);
   }
   ~CudaRecordingStream() override {

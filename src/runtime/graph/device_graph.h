@@ -9,13 +9,13 @@ namespace trireme {
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
-  /// Until end(), what this thread asks of its device is recorded and not computed. Tensors that are allocated
-  /// meanwhile keep their memory for replays.
+  /// Begins a recording. Until end(), the operators that this thread launches on its device are recorded and not
+  /// computed. Memory of tensors that are allocated meanwhile stays reserved for replays.
   virtual void record() = 0;
   virtual void end() = 0;
   /// Ends a recording that failed. Never throws.
   virtual void give_up() noexcept = 0;
-  /// Computes what was recorded, on the same memory.
+  /// Computes the recorded operators, on the same memory. Does not wait for the device.
   virtual void replay() = 0;
 };
 

@@ -1,4 +1,4 @@
-// libtorch here has no CUDA.
+// For builds whose libtorch has no CUDA: nothing can be recorded.
 #include "runtime/graph/device_graph.h"
 
 namespace trireme {

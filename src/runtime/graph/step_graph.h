@@ -1,5 +1,5 @@
-// Replays a worker's training step instead of asking its device for every operator. A small model's step then takes as
-// long as the device computes, not as long as the host needs to ask for hundreds of operators.
+// Replays a worker's training step instead of launching every operator on its device again. The step of a small model
+// then takes as long as the device computes, not as long as the host needs to launch hundreds of operators.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,8 +18,8 @@
 
 namespace trireme {
 
-/// The steps of one worker under one program. The first steps run as usual. Then one is recorded, and steps with as
-/// many samples are replayed. Belongs to the worker's thread.
+/// The steps of one worker under one program. The first steps run as usual. Then one is recorded. Later steps with the
+/// same number of samples are replayed. Belongs to the worker's thread.
 class StepGraph {
  public:
   /// Returns why steps of the program cannot be recorded on this thread's device; "" if they can.
@@ -32,10 +32,11 @@ class StepGraph {
   /// Call it after a usual step. `reads_step`: a layer used the step's number, so that no step can be replayed.
   void note_usual(const StepInput& input, bool traced, bool reads_step);
 
-  /// Copies the batch, the rates and nothing else to where the recorded step reads them. The batch then loads from
-  /// there. `update`: the number of the update that the step makes, from 1.
+  /// Copies the batch and the rates to the memory from which the recorded step reads them. `batch` then loads from that
+  /// memory. `update`: the number of the update that the step makes, from 1.
   void prepare(BatchInFlight& batch, int64_t update);
-  /// `ask` runs the step's instructions once, without being computed. If it fails, nothing has been recorded.
+  /// Records a step: `ask` executes the step's instructions once, and the device records them instead of computing. If
+  /// it throws, no step has been recorded.
   void record(const std::function<void()>& ask);
   /// Computes the step and adds its numbers to `outcome`. Waits for the device.
   void replay(StepOutcome& outcome);

@@ -15,7 +15,7 @@ bool holds(const Bucket& bucket, int rank) {
   return std::binary_search(bucket.holders.begin(), bucket.holders.end(), rank);
 }
 
-/// Returns the number of elements of the region that `rank` has no copy of.
+/// Returns the number of elements of the region `wanted` of which `rank` has no copy.
 int64_t lacking(const Program& program, int rank, const std::string& name, const ParameterShard& wanted) {
   int64_t held = 0;
   for (const Bucket& bucket : program.buckets)

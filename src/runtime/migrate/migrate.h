@@ -40,8 +40,8 @@ class StateGatherer {
   /// Returns the state. Call it after gather has returned on all workers.
   TrainingState take() { return std::exchange(state_, {}); }
 
-  /// Lets the next gather write into the tensors of a state that is no longer read, because allocating new memory costs
-  /// more than writing to it. Call it before the first worker calls gather.
+  /// Lets the next gather write into the tensors of `old`, which must no longer be read. This saves the cost of new
+  /// memory. Call it before the first worker calls gather.
   void reuse(TrainingState old);
 
  private:

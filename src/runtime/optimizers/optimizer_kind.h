@@ -32,8 +32,8 @@ struct OptimizerLoops {
 
 constexpr int kMostRecorded = 3;
 
-/// The numbers of an update that differ from step to step, as tensors of no dimensions on the device: a step that is
-/// recorded once and replayed reads them there.
+/// The numbers of an update that differ from step to step, as 0-dim tensors on the device. A step that is recorded once
+/// and replayed reads them from there.
 struct RecordedRates {
   std::array<at::Tensor, kMostRecorded> numbers;
 };

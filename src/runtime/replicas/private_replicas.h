@@ -85,9 +85,10 @@ class BucketReplica {
   /// Adds to `sums` what a layer-wise optimizer needs for the next step, over `part` of such tensors.
   void measure_part_of(int64_t begin, Range part, at::Tensor master, const at::Tensor& gradient, double scale,
                        std::span<SquareSums> sums);
-  /// A summed gradient in the dtype of the master values: itself, or a copy if gradients are stored in bfloat16.
+  /// Returns a summed gradient in the dtype of the master values: `sum` itself, or a copy if gradients are stored in
+  /// bfloat16.
   at::Tensor in_master(const at::Tensor& sum) const;
-  /// Frozen values have no state, and are their own average.
+  /// False for frozen values, which have no state: their average is the value itself.
   bool has_average() const { return setting_.optimizer.ema > 0 && updates_ > 0 && !state_.empty(); }
   /// Blocks until an operation of the queue has finished. Assumes that the operation waits for other workers at its
   /// beginning.
@@ -102,9 +103,9 @@ class BucketReplica {
   std::vector<GradientTransfer> transfers_;
 };
 
-/// The whole weights of a bucket in its last versions, as a ring: version v lies at v modulo the ring's length. If
-/// master and compute have one dtype, the newest slot is both. Otherwise the master values of `owned` are stored
-/// separately.
+/// The whole weights of a bucket in its newest versions, as a ring: version v is in slot v modulo the ring's length. If
+/// master and compute values have the same dtype, the newest slot holds both. Otherwise the master values of the range
+/// `owned` are stored separately.
 class WeightRing {
  public:
   WeightRing(const ReplicaSetting& setting, Range owned);

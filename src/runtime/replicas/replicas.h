@@ -140,9 +140,9 @@ class Replicas {
   virtual void await_sums() {}
   /// The same for the sum of one bucket, which this worker holds.
   virtual void await_sum(BucketId bucket) { static_cast<void>(bucket); }
-  /// True if one of them has not finished. Only in modelled time.
+  /// True if a reduction has not finished. Call it in modelled time only.
   virtual bool sums_travel() const { return false; }
-  /// Returns why one of them failed; null if none did.
+  /// Returns the error of a reduction that failed; null if none did.
   virtual std::exception_ptr failure() const { return nullptr; }
 
   const ReplicaCounts& counts() const { return counts_; }

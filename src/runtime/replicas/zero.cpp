@@ -8,12 +8,12 @@
 // | zero2 | 4 P     | 4 P / n   | 4 K P / n | gradients of buckets from their first layer's backward to reduce()   |
 // | zero3 | 4 P / n | 4 P / n   | 4 K P / n | the same, and weights of buckets from gather to release              |
 //
-// With copies (Bucket::dividers) n is the number of holders that divide the bucket. Gradients are summed among them as
-// before, and the sum of the batch's last micro-batch over the holders of the same slice.
+// If several runs of holders hold copies (Bucket::dividers), n is the number of holders of a run. Gradients are summed
+// within each run. After the batch's last micro-batch, these sums are summed over the holders of the same slice.
 //
-// Where bytes move beside computing (Communicator::moves_beside_computing), a bucket is reduced while the backward
-// continues. Where that takes memory (reduces_one_at_a_time: zero2, zero3, and sums in bfloat16), gradients of one
-// bucket at most are on their way.
+// If bytes move while a worker computes (Communicator::moves_beside_computing), a bucket is reduced while backward
+// continues. If that needs extra memory (reduces_one_at_a_time: zero2, zero3, and sums in bfloat16), only one bucket is
+// reduced at a time.
 //
 // Under bf16 the float32 master values are divided at every level; in the table the bfloat16 copy takes the place of
 // the weights. With gradients stored in bfloat16 (Compression), whole gradients take half the bytes.
@@ -32,7 +32,7 @@
 namespace trireme {
 namespace {
 
-/// zero3: this worker's slice of the weights, and all weights between gather and release.
+/// zero3: this worker's slice of the weights and, between gather and release, the whole weights of the bucket.
 ///
 /// A slice is sent without a copy: on backends that share memory the receivers read it in place. No worker may write to
 /// it before the last receiver has read it. Only an update writes. This is safe for these reasons:
@@ -231,7 +231,8 @@ at::Tensor ZeroReplica::take_contribution(bool* written) {
   return taken;
 }
 
-/// `reduced_` = own part of the sum over the holders' contributions, plus `reduced_` itself if it `adds`.
+/// `reduced_` = this worker's part of the sum of the holders' contributions; if `adds`, the old `reduced_` is added to
+/// it.
 void ZeroReplica::reduce_scatter(Communicator& group, const at::Tensor& contribution, bool adds) {
   at::Tensor& sum = reduced_;
   const at::TensorOptions options = rounds_ ? sum.options().dtype(at::kBFloat16) : sum.options();
@@ -254,7 +255,7 @@ void ZeroReplica::reduce_scatter(Communicator& group, const at::Tensor& contribu
   group.reduce_scatter(inputs, sum);
 }
 
-/// `reduced_` = its sum over the holders of the same slice.
+/// Replaces `reduced_` by its sum over the holders of the same slice.
 void ZeroReplica::sum_copies(Communicator& copies) {
   if (rounds_) all_reduce_as_bfloat16(reduced_, copies);
   else copies.all_reduce(reduced_);

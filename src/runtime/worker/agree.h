@@ -26,7 +26,7 @@ class Agree {
   /// See Worker::show. `is_updated`: the optimizer has made a step.
   void show(const PreparedProgram& prepared, bool is_updated, ReplicaView& view);
 
-  /// Returns how many of the updates were made before the policy made the optimizer begin anew for the last time.
+  /// Returns how many updates were made before the policy last restarted the optimizer.
   int64_t updates_before_restart() const { return *restarts_ ? all_updates_ : before_restart_; }
 
  private:
@@ -36,11 +36,11 @@ class Agree {
   void restart_optimizer_if_wanted();
 
   int64_t steps_ = 0;  ///< of this worker, without those of the workers that it replaces
-  // Updates of this worker, and those with the updates of the workers that it replaces.
+  // Updates of this worker; updates of this worker and of the workers that it replaces.
   int64_t updates_ = 0, all_updates_ = 0;
   int64_t before_restart_ = 0;
-  /// Set by the leader, which may outlive this object after the last step: before this worker's next update the
-  /// optimizer begins anew.
+  /// Set by the leader: the optimizer must restart before this worker's next update. Shared, because the leader may set
+  /// it after this object has ended.
   std::shared_ptr<bool> restarts_ = std::make_shared<bool>(false);
 };
 

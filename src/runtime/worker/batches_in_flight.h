@@ -35,7 +35,7 @@ struct MicroBatch {
 /// A global batch from its first forward to its update.
 struct BatchInFlight {
   int64_t number = 0;  ///< counted over the run: version `number + 1` of the weights contains its gradient
-  /// Oldest usable version of the weights: none are older right after the pipeline was empty.
+  /// Oldest version of the weights that this batch may use: after the pipeline was empty, older ones no longer exist.
   int64_t oldest_version = 0;
   StepInput input;
   const Model* model = nullptr;  ///< the model for the shapes of this batch

@@ -23,8 +23,8 @@ class CarriedStates {
   /// References must outlive this object.
   CarriedStates(const WorkerContext& context, const Program& program) : context_(context), program_(program) {}
 
-  /// Gives a call the state that the previous step left; zeros at first and when the stream begins anew. Errors (run):
-  /// the micro-batch has another size than the one that left the state.
+  /// Gives a call the state that the previous step left, or zeros in the first step and when a stream begins again.
+  /// Errors (run): the micro-batch has another size than the one that left the state.
   void bring(const Op& op, const BatchInFlight& batch, const MicroBatch& part, RuntimeLayerCall& call);
   /// Stores the state that the call leaves, if its layer has one.
   void keep(const Op& op, const MicroBatch& part, const RuntimeLayerCall& call);

@@ -1,4 +1,5 @@
-// Numbers of a step that lie on the worker's device. Reading each at once would make the host wait for the device.
+// Collects numbers of a step that are in the memory of the worker's device. They are read together at the end of the
+// step, because each read makes the host wait for the device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,7 +30,8 @@ class DeferredNumbers {
   /// `value`: a tensor of one number.
   void add_loss(const at::Tensor& value);
   void add_metric(std::string_view name, const at::Tensor& value);
-  /// Notes the sum of a gradient, which is not finite if an element is not. `parameters` names those it belongs to.
+  /// Adds the sum of a gradient's elements, which is not finite if an element is not. `parameters`: the names of its
+  /// parameters, for the outcome.
   void add_gradient_sum(const at::Tensor& sum, std::string parameters);
   /// Returns the numbers so far, and forgets them.
   NumbersOnDevice take();

@@ -19,8 +19,8 @@ bool all_finite(const at::Tensor& values) {
   return std::isfinite(values.sum().item<double>()) || values.isfinite().all().item<bool>();
 }
 
-/// The same on a device, without waiting for it: the sums are read at the end of the step. A whole gradient is finite
-/// where nothing has been written to it, so one sum is enough.
+/// The same on a device, without waiting for it: the sums are read at the end of the step. A whole gradient needs one
+/// sum only, because parts to which nothing was written are finite.
 void defer_check(BucketId id, bool is_whole, const Program& program, Replicas& replicas, DeferredNumbers& numbers) {
   const std::vector<ParameterShard>& shards = program.buckets[size_t(id)].shards;
   const auto name = [&](const ParameterShard& shard) { return program.parameters[size_t(shard.parameter)].spec.name; };

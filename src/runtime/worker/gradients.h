@@ -14,7 +14,8 @@ namespace trireme {
 
 /// Call it before `reduction`, which adds other workers' gradients. Returns the first parameter of its bucket for which
 /// this worker's own gradient contains an infinity or a NaN. Returns "" if there is none, replicas are shared, or the
-/// gradient is not complete yet. On a device it returns "" and gives `numbers` what decides.
+/// gradient is not complete yet. On a device it returns "" and adds the check to `numbers`, which reports it at the end
+/// of the step.
 std::string not_finite_before(const Instruction& reduction, const Program& program, Replicas& replicas,
                               DeferredNumbers& numbers);
 

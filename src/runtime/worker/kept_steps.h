@@ -26,8 +26,8 @@ class KeptSteps {
   void end(int64_t step);
 
   const WholeSteps& steps() const { return steps_; }
-  /// Call it on rank 0 after a failure, unless updates(). Restores the running statistics to those before the failed
-  /// step, which is not in steps().
+  /// Call it on rank 0 after a failure if updates() is false. Restores the running statistics to those before the
+  /// failed step. That step is not in steps().
   void restore_statistics();
 
  private:

@@ -19,7 +19,8 @@ constexpr NodeId kData = 0;  // index of the model's data input; the inputs afte
 /// A worker without samples takes part only if the layer communicates.
 bool is_idle(const Op& op, const Box& output) { return output[0].empty() && !op.communicates; }
 
-/// Every worker of the tensor axis has the same losses, unless each has a summand.
+/// True if this worker counts its losses. If all workers of the tensor axis have whole losses, only the first counts
+/// them; if each has a summand, all do.
 bool counts_loss(const OpBinding& binding) {
   return binding.tensor_index == 0 || binding.op->option.output.is_partial();
 }

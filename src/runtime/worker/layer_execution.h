@@ -32,8 +32,8 @@ class LayerExecution {
   void backward_weight(SegmentId segment, const BatchInFlight& batch, MicroBatch& part);
   /// Copies the buffers of the op from the data axis' first worker.
   void synchronize_buffers(OpId id);
-  /// True if since the last call a layer has read the step's number or reported a number of the host: another step
-  /// would do that again.
+  /// True if since the last call a layer has read the step's number or reported a number from the host. Such a step
+  /// cannot be replayed.
   bool take_reads_step() { return std::exchange(reads_step_, false); }
 
   CarriedStates& states() { return states_; }

@@ -20,8 +20,9 @@ bool is_slowed(const Instruction& i) {
          kind == EventKind::update;
 }
 
-/// Layers compute first and then communicate, and updates of divided weights too, once they have the sum of their
-/// gradient. Other updates only wait for that sum.
+/// True if an instruction waits first and then computes: an update of weights that are not sharded, which waits for the
+/// sum of its gradient. All other instructions compute first and communicate afterwards; so does an update of sharded
+/// weights.
 bool computes_last(const Program& program, const Instruction& i) {
   return i.code == OpCode::optimizer_step && program.optimizer_sharding == OptimizerSharding::none;
 }

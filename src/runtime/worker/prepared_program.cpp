@@ -26,7 +26,8 @@ ParameterBinding bind_parameter(const Program& program, const Op& op, size_t pos
   const Placement& placement = op.option.parameters[position];
   const Shape& shape = program.parameters[size_t(op.parameters[position])].spec.shape;
   const Box box = Layout{op.mesh, Placement::replicate(), placement}.box_of(context.rank, shape);
-  // Every worker counts, unless all workers of the tensor axis compute the same gradient.
+  // Every worker contributes its gradient. If all workers of the tensor axis compute the same gradient, only the first
+  // does.
   const bool counts = !op.option.parameter_gradients[position].is_replicate() || tensor_index == 0;
   for (size_t b = 0; b < program.buckets.size(); ++b) {
     const Bucket& bucket = program.buckets[b];

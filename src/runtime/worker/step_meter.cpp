@@ -27,8 +27,8 @@ void StepMeter::begin(const Program& program, bool trace) {
   outcome_.begin = begin_ = context_.world.now();
 }
 
-/// True if the instruction makes the host wait for the GPU because a tensor travels to another process. A sum that is
-/// only begun does not: it travels beside computing.
+/// True if the instruction makes the host wait for the GPU, because a tensor is sent to another process. False for a
+/// sum that is only started, because it is computed while the worker goes on.
 bool StepMeter::waits_for_gpu_first(OpCode code) const {
   if (worker_place().is_cpu() || !context_.world.moves_beside_computing()) return false;
   if (code == OpCode::reduce_gradients) return false;
@@ -60,7 +60,8 @@ double StepMeter::end_work() {
 }
 
 void StepMeter::end_instruction(const Instruction& i) {
-  // A GPU computes after it has been asked. Only a traced step waits after every instruction, for true times.
+  // A GPU computes after the host has launched the operators. Only a traced step waits after every instruction, so that
+  // its times are exact.
   if (trace_) await_device();
   const double end = context_.world.now();
   const double busy = end - begin_ - waited_ - exchanged_;
@@ -94,8 +95,8 @@ int64_t StepMeter::record_transfers() {
 
 void StepMeter::record(const Instruction& i, EventKind kind, double end, int64_t bytes) {
   const std::string name = program_->describe(i, context_.model);
-  // An instruction that waits for other workers does so first. Layers that communicate wait in between and are shown as
-  // one event.
+  // An instruction that waits for other workers usually waits at its beginning. Layers that communicate wait in the
+  // middle, so they are shown as one event.
   const bool is_layers = kind == EventKind::forward || kind == EventKind::recompute || kind == EventKind::backward;
   const bool waits_first = !is_layers && waited_ > kShownWaitSeconds;
   if (waits_first)

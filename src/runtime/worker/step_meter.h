@@ -9,11 +9,11 @@
 
 namespace trireme {
 
-/// Fills in times, bytes and events of an outcome. On a GPU an instruction ends when it has been asked for; what the
-/// worker then waits for at the end of the step counts as computing. A traced step waits after each instruction.
-/// Between processes tensors leave the GPU through the host, which waits for them: that counts as computing, too.
-/// Instructions follow each other without a gap: one begins when the previous one ends. Call in this order: begin; for
-/// each instruction begin_instruction, end_work, end_instruction; end.
+/// Fills in times, bytes and events of an outcome. On a GPU an instruction ends when the host has launched it. The time
+/// for which the worker waits for the GPU at the end of the step counts as computing. A traced step waits after each
+/// instruction. Between processes, tensors leave the GPU through the host, which waits for them; that wait counts as
+/// computing, too. Instructions follow each other without a gap: one begins when the previous one ends. Call in this
+/// order: begin; for each instruction begin_instruction, end_work, end_instruction; end.
 class StepMeter {
  public:
   /// References must outlive this object. `outcome` must be empty at each begin().
