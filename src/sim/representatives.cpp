@@ -55,14 +55,15 @@ class SamplesOfRanks {
     tell_mixed_nodes_apart(cluster);
   }
 
-  /// False: ranks with equal numbers of samples may exchange different numbers of them.
+  /// False if ranks with equal numbers of samples may exchange different numbers of samples with other ranks.
   bool can_be_compared() const { return !weighted_ && (equal_ || same_degrees_); }
-  /// Ranks of one kind have equally many samples in every micro-batch, and so have the other ranks of their nodes.
+  /// Returns the kind of a rank. Ranks of one kind have equally many samples in every micro-batch, and their nodes
+  /// consist of the same kinds of ranks.
   int kind(int rank) const { return of_rank_[size_t(rank)]; }
 
  private:
-  /// Ranks share their node's connection: those of a node with several kinds of ranks represent only the ranks at the
-  /// same places of equal nodes, and the other ranks of their tensor group.
+  /// The ranks of a node share its connection. So in a node with several kinds of ranks, a rank represents only the
+  /// ranks at the same place of nodes with the same kinds, and the other ranks of its tensor group.
   void tell_mixed_nodes_apart(const Cluster& cluster) {
     std::map<int, std::vector<int>> nodes;  // ranks
     for (int rank = 0; rank < int(of_rank_.size()); ++rank) nodes[cluster.devices[size_t(rank)].node].push_back(rank);
@@ -109,8 +110,8 @@ bool same_work(const Program& program, const std::vector<Instruction>& a, const 
   return true;
 }
 
-/// Adds the ranks from which a chosen rank receives, because they must be simulated too. Replicas are read round-robin,
-/// so a sender may be the second of its kind.
+/// Adds the ranks from which a chosen rank receives, because they must be simulated too. Receivers choose among equal
+/// senders round-robin, so a kind may then have two chosen ranks.
 void add_senders(const Program& program, std::vector<int>& chosen) {
   std::vector<bool> is_chosen(program.list_of_rank.size(), false);
   for (int rank : chosen) is_chosen[size_t(rank)] = true;

@@ -95,7 +95,7 @@ void SimulationCosts::end(const Execution& e, double now) {
     note_arrivals(e);
 }
 
-/// A message of several senders is there when the first part of it is.
+/// A message of several senders counts as arrived when its first part has arrived.
 void SimulationCosts::note_arrivals(const Execution& e) {
   const Instruction& i = at(e);
   const ListSites& sites = program_.sites[size_t(program_.list_of_rank[size_t(e.rank)])];

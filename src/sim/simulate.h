@@ -47,7 +47,7 @@ Simulation simulate(const Program& program, const Model& model, ProgramCosts& co
 
 /// Chooses one rank of each kind, and the ranks from which the chosen ones receive. Ranks of one kind have the same
 /// instruction list (except for the names of equal buckets), equally many samples of each micro-batch and equal
-/// positions in equal nodes. Returns all ranks if that cannot be said.
+/// positions in equal nodes. Returns all ranks if the kinds cannot be determined.
 std::vector<int> representatives(const Program& program, const Cluster& cluster, int64_t batch);
 
 }  // namespace trireme

@@ -77,7 +77,7 @@ Box relative_to(const Box& inner, const Box& outer) {
 }
 
 int Mesh::index_of(int worker) const {
-  // Mostly the workers are consecutive numbers, and there may be thousands of them.
+  // Workers are usually consecutive numbers, so the first guess saves a search among possibly thousands.
   const int64_t guess = workers.empty() ? -1 : int64_t{worker} - workers.front();
   if (guess >= 0 && guess < int64_t(workers.size()) && workers[size_t(guess)] == worker) return int(guess);
   const auto place = std::find(workers.begin(), workers.end(), worker);

@@ -13,8 +13,9 @@
 namespace trireme {
 namespace {
 
-/// Returns the indices along one source axis that a destination reads: one replica, or shards or summands: all, or the
-/// one of its own index where both axes are divided alike. `equal_shares`: shards of one dim have equal shares on both.
+/// Returns the indices along one source axis from which a destination reads. Of replicas it reads one. Of shards or
+/// summands it reads all; if both axes are divided in the same way, only the one with its own index. `equal_shares`:
+/// the shards of a dim have the same sizes on both meshes.
 std::vector<int> indices_to_read(const Placement& from, int degree, const Placement& to, int to_degree, int own_index,
                                  int to_index, int spread, bool equal_shares) {
   if (from.is_replicate()) return {own_index >= 0 ? own_index : spread % degree};
@@ -42,7 +43,8 @@ class DestinationPlan {
     const int tensor_index = to.mesh.tensor_index(destination);
     data_ = indices_to_read(from.data, mesh.data, to.data, to.mesh.data, is_holder_ ? mesh.data_index(destination) : -1,
                             data_index, index, mesh.shares == to.mesh.shares);
-    // If the data axis is replicated too, both choices vary over the destinations, so that all replicas are read from.
+    // If the data axis is replicated too, the choices on both axes vary over the destinations, so that the reads are
+    // spread over all replicas.
     const int spread = from.data.is_replicate() ? index / mesh.data : index;
     tensor_ = indices_to_read(from.tensor, mesh.tensor, to.tensor, to.mesh.tensor,
                               is_holder_ ? mesh.tensor_index(destination) : -1, tensor_index, spread, true);
@@ -96,10 +98,11 @@ class DestinationPlan {
   std::vector<int> data_, tensor_;  // indices on the source's axes that are read
 };
 
-/// From this degree on an axis has a neighbour: what kind a redistribution is does not depend on how many there are.
+/// The smallest degree of an axis with several workers. The kind of a redistribution is the same for all larger
+/// degrees.
 constexpr int kFewest = 2;
 
-/// The same placements on the smallest mesh that has the same axes.
+/// Returns the same placements on the smallest mesh on which the same axes have several workers.
 Layout on_few(const Layout& layout) {
   Layout few = layout;
   few.mesh.data = std::min(layout.mesh.data, kFewest);

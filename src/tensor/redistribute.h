@@ -49,8 +49,8 @@ at::Tensor redistribute(const at::Tensor& local, const Layout& from, const Layou
                         Communicator& world, int64_t tag);
 
 /// As `redistribute`, with one difference: if Partial becomes Replicate on one mesh and nothing else changes, the
-/// workers that hold the summands all-reduce them (fewer bytes, one pass over memory). So they must reach such
-/// redistributions in the same order. One object per worker, used by its thread only.
+/// workers that hold the summands all-reduce them (fewer bytes, one pass over memory). These workers must therefore
+/// execute such redistributions in the same order. One object per worker, used by its thread only.
 class Redistributor {
  public:
   /// `world` spans all ranks, belongs to `worker` and must outlive this object. Groups are made at their first use.
