@@ -25,7 +25,8 @@ std::optional<RatedPlan> plan_asa(const PlanRequest& request);
 /// ("hybrid-static"; pure data and pure tensor parallelism are included). Returns nullopt if none fits.
 std::optional<RatedPlan> plan_hybrid_static(const PlanRequest& request);
 
-/// Returns both, those that fit: sooner than each alone.
+/// Returns the results of both functions, without those that do not fit. Faster than two separate calls, because the
+/// search for uniform plans runs once.
 std::vector<RatedPlan> plan_hybrid_static_and_asa(const PlanRequest& request);
 
 }  // namespace trireme

@@ -42,7 +42,7 @@ class Finder {
       open_.pop();
       advance(std::move(configuration));
     }
-    // The bound of each configuration that is open or was given up still holds.
+    // The bounds of the configurations that are still open hold; advance() has noted those of abandoned ones.
     if (!open_.empty()) answer_.lower_bound = std::min(answer_.lower_bound, open_.top().bound);
     answer_.lower_bound = std::min(answer_.lower_bound, cutoff());
     finish();
@@ -80,8 +80,8 @@ class Finder {
     open.bound = std::max(open.bound, step.bound);
     if (!step.stages.empty()) take(plan_of(open.configuration, step.stages));
     if (!step.done) open_.push(std::move(open));
-    else if (open.bound < cutoff())
-      answer_.lower_bound = std::min(answer_.lower_bound, open.bound);  // labels were dropped
+    else if (open.bound < cutoff())  // the search dropped labels, so only its bound is proven
+      answer_.lower_bound = std::min(answer_.lower_bound, open.bound);
   }
 
   void open_for_each_cut(const Open& open) {

@@ -1,5 +1,5 @@
-// The model as a search over its layers sees it: the values that are live between two layers, the cut points, and the
-// runs of layers that are alike. Results for one run hold for all runs that are alike.
+// The facts of a model for a search over its layers: the values that are live between two layers, the cut points, and
+// the runs of layers that are alike. Results for one run hold for all runs that are alike.
 #pragma once
 
 #include <map>

@@ -198,7 +198,7 @@ void StageCosts::add_parameter(double elements, const Candidate& candidate, size
   if (elsewhere) terms.exposed += ring_all_reduce_seconds(entry_, 2, here * bytes.gradient);
 }
 
-/// Traffic of zero2 and zero3 is per micro-batch; overlap() subtracts what hides.
+/// Traffic of zero2 and zero3 is per micro-batch. overlap() subtracts the part that backward hides.
 void StageCosts::add_traffic(const LinkCost& ring, int holders, double elements, StageTerms& terms) const {
   const Bytes bytes = bytes_per_element();
   const double half = ring_reduce_scatter_seconds(ring, holders, elements * bytes.gradient);

@@ -70,12 +70,13 @@ class StageCosts {
   /// it; then it costs nothing more. If an earlier layer of another stage has it, both stages all-reduce their
   /// gradients.
   StageTerms own(NodeId node, const Candidate& candidate, const std::vector<bool>& shared) const;
-  /// Redistribution of input `i` from a layer of the stage that produces it in layout `made`, and of its gradient back.
+  /// Redistribution of input `i`, which a layer of the same stage produces in layout `made`, and of its gradient back.
   StageTerms from_layer(NodeId node, size_t i, const Candidate& candidate, const StageLayout& made) const;
   /// Transfer of input `i` from another stage, and of its gradient back; the batch is free. The receiving stage is
   /// charged for both.
   StageTerms from_outside(NodeId node, size_t i, const Candidate& candidate) const;
-  /// `node`'s output is read by other stages, which receive each summand of a Partial output.
+  /// The cost of sending `node`'s output to the other stages that read it. They receive every summand of a Partial
+  /// output.
   StageTerms to_outside(NodeId node, const StageLayout& made) const;
 
  private:
@@ -114,7 +115,7 @@ class StageCosts {
   LinkCost entry_, exit_;
   const int most_tensor_;  ///< of candidates
   double memory_limit_ = 0;
-  double activation_room_ = 1;             // bytes that the allocator takes for a byte that comes and goes (DeviceKind)
+  double activation_room_ = 1;             // allocator's bytes per byte of activations and buffers (DeviceKind)
   mutable std::map<int, Degree> degrees_;  // by tensor degree
   mutable std::map<int, std::vector<Candidate>> candidates_;  // by layer class
   mutable std::map<std::tuple<NodeId, const ShardingOption*, std::vector<bool>>, StageTerms> own_;

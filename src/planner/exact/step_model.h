@@ -3,8 +3,8 @@
 // - All micro-batches are as large as the largest one, and all data shards as the largest one. A stage is as slow as
 //   its slowest worker.
 // - The stage that reads a value from another stage is charged for both directions, over the link between it and the
-//   previous stage. A sender that is narrower than its receivers is not slowed down. Two layers that read one value in
-//   the same other layout are both charged for the redistribution.
+//   previous stage. A sender that is narrower than its receivers is not slowed down. If two layers
+//   need the same redistribution of a value, both are charged for it.
 // - Gradients are reduced layer by layer during the backward of the last micro-batch. The reductions hide behind it if
 //   the cluster overlaps. Under zero2 and zero3 the traffic of a layer hides behind that layer's own backward.
 // - Layers are charged one by one: a device that waits for launches in one layer does not make up for it in the next.

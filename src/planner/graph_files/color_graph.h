@@ -31,8 +31,8 @@ struct ColorGraph {
   std::vector<std::vector<int>> owned, read;  ///< by class: indices into `outputs`
 };
 
-/// Merges classes that take no time and have only one neighbouring class into that class, repeatedly. This loses no
-/// better placement, except one that only memory forbids. If `memory_may_run_out`, only classes without bytes are
+/// Merges classes that take no time and have only one neighbouring class into that class, repeatedly. The best
+/// placement is not lost by this, unless memory limits matter. If `memory_may_run_out`, only classes without bytes are
 /// merged.
 ColorGraph color_graph(const PlacementProblem& problem, bool memory_may_run_out);
 

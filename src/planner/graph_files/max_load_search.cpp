@@ -120,7 +120,8 @@ bool MaxLoadSearch::fits_somewhere(size_t from, size_t to, double bound) const {
 }
 
 void MaxLoadSearch::pair_directly(size_t ideal, double bound) {
-  // Most sets lack more work than a device can do. They are skipped before anything else is looked up.
+  // For most ideals, the work from them to `ideal` is more than one device can do. They are skipped first, by their
+  // sums.
   const double accelerator = limits_.accelerators > 0 ? accelerator_[ideal] - bound : kInfinity;
   const double cpu = limits_.cpus > 0 ? cpu_[ideal] - bound : kInfinity;
   for (const Reached& before : all_reached_) {
@@ -131,7 +132,7 @@ void MaxLoadSearch::pair_directly(size_t ideal, double bound) {
   }
 }
 
-/// True if the part would improve the placement up to `ideal` without its communication.
+/// True if the part would improve the placement up to `ideal` if its communication took no time.
 bool MaxLoadSearch::could_improve(size_t ideal, size_t from, double bound) const {
   const double on_accelerator = accelerator_[ideal] - accelerator_[from], on_cpu = cpu_[ideal] - cpu_[from];
   const auto better = [&](size_t here, size_t before, double load) {

@@ -13,7 +13,8 @@ namespace {
 using Item = OperatorProblem::Item;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr int64_t kMostTried = 1 << 13;  // placements of one part: all of them are tried, or so many changes
+// If a part has at most this many placements, all are tried; otherwise at most this many changes are tried.
+constexpr int64_t kMostTried = 1 << 13;
 constexpr int kRestarts = 12;
 constexpr int kPolishes = 5;
 
@@ -23,13 +24,14 @@ struct Part {
   int begin = 0, end = 0;
 };
 
-/// A message takes the sender's way out and the receiver's way in, after all messages before it.
+/// The connections of the devices. A message occupies the sender's outgoing and the receiver's incoming connection,
+/// after all earlier messages on either of them.
 class Ways {
  public:
   explicit Ways(const OperatorProblem& problem)
       : problem_(problem), out_(size_t(problem.devices)), in_(size_t(problem.devices)) {}
 
-  /// Returns when a message arrives that is ready at this time.
+  /// Returns the time at which a message arrives. `ready`: the time from which it can be sent.
   double send(int from, int to, double bytes, double ready) {
     const double begin = std::max({ready, out_[size_t(from)], in_[size_t(to)]});
     const double end = begin + (problem_.bandwidth > 0 ? bytes / problem_.bandwidth : 0);
@@ -39,7 +41,7 @@ class Ways {
 
  private:
   const OperatorProblem& problem_;
-  std::vector<double> out_, in_;  ///< by device: free from this time on
+  std::vector<double> out_, in_;  ///< by device: the time from which the connection is free
 };
 
 class Searcher {
@@ -79,15 +81,15 @@ class Searcher {
   std::vector<Part> parts_;
 };
 
-/// A part ends with an item that alone of all items so far is read later.
+/// Cuts the model into parts. A part ends with item i if later items read no other item of 0 to i.
 void Searcher::note_cuts() {
   reaches_.assign(problem_.items.size(), false);
   reaches_.back() = true;
   for (int i = count() - 1; i >= 0; --i)
     if (reaches_[size_t(i)])
       for (const int input : item(i).inputs) reaches_[size_t(input)] = true;
-  int begin = 0, last_reader = 0;  // of the items before i
-  bool has_input = false;          // items after i read data that no item computed
+  int begin = 0, last_reader = 0;  // greatest index of a reader of the items before i
+  bool has_input = false;          // an item after i reads the model's input data
   std::vector<bool> later(problem_.items.size(), false);
   for (int i = count() - 1; i >= 0; --i) {
     later[size_t(i)] = has_input;
@@ -104,7 +106,8 @@ void Searcher::note_cuts() {
   }
 }
 
-/// The time from when the item before the part is there until the part's last item is.
+/// Returns the seconds from the moment when the output of the item before the part is available until all items of the
+/// part have been computed.
 double Searcher::forward(const std::vector<int>& device_of, const Part& part) const {
   Ways ways(problem_);
   std::vector<double> free(size_t(problem_.devices));
@@ -134,7 +137,8 @@ double Searcher::forward(const std::vector<int>& device_of, const Part& part) co
   return *std::max_element(free.begin(), free.end());
 }
 
-/// The time from when the gradient of the part's last item is there until that of the item before the part is.
+/// Returns the seconds from the moment when the gradient of the part's last item is available until the gradient of the
+/// item before the part is complete.
 double Searcher::backward(const std::vector<int>& device_of, const Part& part) const {
   Ways ways(problem_);
   std::vector<double> free(size_t(problem_.devices)), ready(problem_.items.size());
@@ -147,7 +151,7 @@ double Searcher::backward(const std::vector<int>& device_of, const Part& part) c
       const auto& readers = consumers_[size_t(input)];
       const auto last =
           std::find_if(readers.begin(), readers.end(), [&](int reader) { return device_of[size_t(reader)] == own; });
-      if (*last != i) continue;  // this device has not yet its whole part of the gradient
+      if (*last != i) continue;  // a later step of backward adds to this device's part of the gradient
       const int to = device_of[size_t(input)];
       const double there = to == own ? done : ways.send(own, to, item(input).bytes, done);
       ready[size_t(input)] = std::max(ready[size_t(input)], there);
@@ -157,7 +161,8 @@ double Searcher::backward(const std::vector<int>& device_of, const Part& part) c
   return end;
 }
 
-/// A path of items takes as long as they do, and devices cannot do more than all of them work at once.
+/// Returns a lower bound: in each direction, a path takes at least the sum of its items, and all devices together take
+/// at least the whole work divided by their number.
 double Searcher::bound(const Part& part) const {
   double there = 0, back = 0, work_there = 0, work_back = 0;
   std::vector<double> path_there(problem_.items.size()), path_back(problem_.items.size());
@@ -178,8 +183,9 @@ double Searcher::bound(const Part& part) const {
   return std::max(there, work_there / problem_.devices) + std::max(back, work_back / problem_.devices);
 }
 
-/// The part's items, each alone if all placements can be tried so. Otherwise an item goes with the only item that it
-/// reads if nothing else reads that one and its output is not larger: sending the one costs as much as the other.
+/// Returns the groups of items that the search moves together. If there are few enough placements to try all of them,
+/// each item is a group. Otherwise an item joins the group of its only input if it is the only reader of that input,
+/// its output is not larger, and its forward takes at most half as long: a cut between the two would save nothing.
 std::vector<std::vector<int>> Searcher::groups_of(const Part& part) const {
   std::vector<std::vector<int>> groups;
   const bool all_alone = std::pow(problem_.devices, part.end - part.begin) <= double(kMostTried);
@@ -219,7 +225,7 @@ void Searcher::try_all(const Part& part, const std::vector<std::vector<int>>& gr
   for (size_t g = 0; g < groups.size(); ++g) set(groups[g], best[g], device_of);
 }
 
-/// Moves groups, alone or with the one after it, as long as that helps.
+/// Moves single groups and pairs of consecutive groups to other devices, as long as that reduces the time.
 void Searcher::descend(const Part& part, const std::vector<std::vector<int>>& groups, std::vector<int>& device_of,
                        int64_t& tries) const {
   double now = seconds(device_of, part);
@@ -241,8 +247,8 @@ void Searcher::descend(const Part& part, const std::vector<std::vector<int>>& gr
   }
 }
 
-/// Descends from everything on one device, from each group where it can begin first, and from random changes of the
-/// best so far.
+/// Descends from several starting points: everything on one device; a greedy placement, with each group on the device
+/// with which the forward up to it ends first; and random changes of the best placement so far.
 void Searcher::climb(const Part& part, const std::vector<std::vector<int>>& groups, std::vector<int>& device_of) const {
   int64_t tries = kMostTried;
   std::vector<int> best = device_of;
@@ -281,14 +287,14 @@ void Searcher::climb(const Part& part, const std::vector<std::vector<int>>& grou
   device_of = std::move(best);
 }
 
-/// The item before the part is on device 0 here.
+/// Places the items of a part. The item before the part is taken to be on device 0.
 void Searcher::solve(const Part& part, std::vector<int>& device_of) const {
   const std::vector<std::vector<int>> groups = groups_of(part);
   if (std::pow(problem_.devices, double(groups.size())) <= double(kMostTried)) try_all(part, groups, device_of);
   else climb(part, groups, device_of);
 }
 
-/// Moves single items of the whole model.
+/// Moves single items of the whole model, as long as that reduces the time.
 void Searcher::polish(std::vector<int>& device_of) const {
   double now = seconds(device_of);
   for (int round = 0; round < kPolishes; ++round) {
@@ -315,7 +321,7 @@ OperatorPlacement Searcher::find() {
   for (const Part& part : parts_) {
     std::vector<int> own(problem_.items.size(), 0);
     solve(part, own);
-    // Devices are alike: those of the part are renamed so that its input is where it is.
+    // solve() assumes that the part's input is on device 0. Devices are equal, so their numbers are shifted by `entry`.
     for (int i = part.begin; i < part.end; ++i)
       found.device_of[size_t(i)] = (own[size_t(i)] + entry) % problem_.devices;
     entry = found.device_of[size_t(part.end - 1)];

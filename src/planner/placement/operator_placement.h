@@ -1,10 +1,10 @@
-// Places the operators of a model on devices: any layer on any of them, with transfers beside computing.
+// Places the operators of a model on devices. Any layer may be on any device; transfers overlap with computing.
 //
 // The problem is that of DLPlacer: Pal et al., "Optimizing Multi-GPU Parallelization Strategies for Deep Learning
-// Training", IEEE Micro 2019, who solve it as an integer program. Here it is cut where a single value leads to the rest
-// of the model: everything before such a value is computed before everything after it, so the parts between cuts are
-// problems of their own, and small ones are solved by trying every placement. Large ones are improved step by step
-// from several beginnings.
+// Training", IEEE Micro 2019, who solve it as an integer program. Here the model is cut at each value that is the only
+// one that later layers read. Everything before the cut is computed before everything after it, so each part between
+// two cuts is a separate problem. A small part is solved by trying every placement. A large part is solved by local
+// search from several starting points.
 #pragma once
 
 #include <vector>
@@ -12,9 +12,9 @@
 namespace trireme {
 
 /// A step of one replica with one micro-batch: all forwards, then all backwards. Each device computes its items in
-/// their order, in backward in the reverse order. A value is sent once to each device that needs it, as soon as it is
-/// there; its gradient comes back when the device has its part of it. A device sends one value at a time and receives
-/// one at a time, beside computing.
+/// their order, in backward in the reverse order. A value is sent once to each device that needs it, as soon as it has
+/// been computed. Each of these devices sends its part of the gradient back when the part is complete. A device sends
+/// one value at a time, receives one at a time, and computes meanwhile.
 struct OperatorProblem {
   struct Item {
     double forward = 0, backward = 0;  ///< seconds
@@ -29,7 +29,7 @@ struct OperatorProblem {
 
 struct OperatorPlacement {
   std::vector<int> device_of;  ///< by item
-  double seconds = 0;          ///< of a step with it
+  double seconds = 0;          ///< of a step under this placement
   double bound = 0;            ///< no placement takes less
 };
 

@@ -14,18 +14,18 @@ namespace trireme {
 struct PlacedPlan {
   Plan plan;
   int devices = 1;     ///< of a replica
-  double seconds = 0;  ///< of a step, by the search: without reductions and updates
-  double bound = 0;    ///< no placement on so many devices takes less
+  double seconds = 0;  ///< of a step as the search computes it, without reductions and updates
+  double bound = 0;    ///< lower bound on the seconds of all placements on this number of devices
   double alone = 0;    ///< of a step of one device with the same samples
 };
 
-/// Returns the plan whose replicas have this many devices, from 2 on. nullopt: that does not divide the cluster's
-/// devices, the batch has less than a sample for each replica, or the placement leaves a device without layers, because
-/// nothing is gained by it. Of the request only model, cluster, costs, batch and bytes_per_value are used; devices are
-/// taken as alike, and memory is not limited.
+/// Returns a plan whose replicas have `devices` devices each (at least 2). Returns nullopt if `devices` does not divide
+/// the number of the cluster's devices, if the batch has fewer samples than there are replicas, or if the best
+/// placement leaves a device without layers. Of the request only model, cluster, costs, batch and bytes_per_value are
+/// used. All devices are treated as equal, and memory as unlimited.
 std::optional<PlacedPlan> placed_plan(const PlanRequest& request, int devices);
 
-/// Returns those with 2 to 8 devices for a replica.
+/// Returns the plans of placed_plan with 2 to 8 devices per replica, without those that do not exist.
 std::vector<PlacedPlan> placed_plans(const PlanRequest& request);
 
 }  // namespace trireme
