@@ -76,8 +76,8 @@ int ClusterLinks::switch_of(int node) const {
   return each > 0 ? node / each : 0;
 }
 
-/// Returns how many times as long bytes take that leave `node` for the next of `nodes` in a ring, because of the
-/// connection between their switches.
+/// Returns the factor on the time of bytes that `node` sends to the next of `nodes` in a ring. It is above 1 if they
+/// cross an oversubscribed connection between switches.
 double ClusterLinks::uplink_factor(int node, const std::vector<int>& nodes) const {
   if (cluster_.fabric.oversubscription <= 1) return 1;
   const auto beside = std::count_if(nodes.begin(), nodes.end(), [&](int n) { return switch_of(n) == switch_of(node); });
@@ -85,12 +85,13 @@ double ClusterLinks::uplink_factor(int node, const std::vector<int>& nodes) cons
   return std::max(1.0, cluster_.fabric.oversubscription / double(beside));
 }
 
-/// Adds `bytes` that leave, and as many that enter, the node of these members, `alike` times, through their adapters.
+/// Adds to `demand` that the node of these members sends `bytes` and receives as many, through the members' adapters.
+/// `alike`: the number of such groups on the node.
 void ClusterLinks::add_network(const std::vector<int>& members, double bytes, int alike, Demand& demand) const {
   std::map<size_t, int> devices;  // adapter: members
   for (int rank : members) ++devices[adapter_of(rank)];
   for (const auto& [adapter, count] : devices) {
-    // Groups like this one are on other adapters first.
+    // Such groups use different adapters as long as there are any.
     const double groups = std::max(1.0, double(alike * int(members.size())) / cluster_.fabric.rails / count);
     const double amount = bytes * count / double(members.size()) * groups;
     const int users = std::max(1, int(std::lround(groups)));
@@ -124,7 +125,7 @@ double ClusterLinks::seconds_of(const Demand& demand) const {
   return demand.fixed + longest;
 }
 
-/// Over several nodes, whose links inside have this latency.
+/// The demand of an NCCL collective over several nodes. `near`: latency in seconds of a link inside a node.
 Demand ClusterLinks::nccl(RedistributionKind kind, double bytes, int n, double near, const MembersByNode& by_node,
                           int alike) const {
   const int nodes = int(by_node.size());

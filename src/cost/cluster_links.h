@@ -12,12 +12,12 @@
 // sends the tensor twice out of each node and reaches 0.92 of the links' bandwidth. Source: the model by which NCCL
 // chooses (src/graph/tuning.cc of version 2.18).
 //
-// With several rails (Fabric), a node's bytes leave through its members' own adapters. Across switches that are
-// oversubscribed, an approximation: all nodes below a switch are taken to send alike and at the same time, so a group
-// with k nodes below a switch has k of its shares of the switch's connection, where it needs one; of messages to the
-// node d places further, min(d, w) of a switch's w nodes cross. Such bytes take so much longer on the node's own
-// connection. Sources: Al-Fares, Loukissas, Vahdat, "A scalable, commodity data center network architecture", SIGCOMM
-// 2008 (oversubscription); Wang et al., "Rail-only", 2023 (rails).
+// With several rails (Fabric), a node's bytes leave through its members' own adapters. Oversubscribed switches are
+// approximated: all nodes below a switch are assumed to send equally and at the same time, so each has an equal share
+// of the switch's connection. A ring with k nodes below a switch needs the share of one node and has k of them. Of
+// messages to the node d places further, those of min(d, w) of a switch's w nodes cross. The slowdown is charged on the
+// node's own connection. Sources: Al-Fares, Loukissas, Vahdat, "A scalable, commodity data center network
+// architecture", SIGCOMM 2008 (oversubscription); Wang et al., "Rail-only", 2023 (rails).
 #pragma once
 
 #include <functional>

@@ -46,7 +46,8 @@ Demand InstructionCosts::demand_of(int rank, const Op& op, const Exchange& excha
   return seen_by_representatives(std::move(demand));
 }
 
-/// What one exchange of its group takes of this rank's core, where processes send the bytes. 0 elsewhere.
+/// Returns the seconds for which one exchange of its group occupies this rank's core, if processes send the bytes;
+/// otherwise 0.
 double InstructionCosts::work_of(int rank, const Exchange& exchange, std::span<const int> group) const {
   if (exchange.kind != RedistributionKind::send_receive) {
     const auto place = size_t(std::find(group.begin(), group.end(), rank) - group.begin());
@@ -55,7 +56,7 @@ double InstructionCosts::work_of(int rank, const Exchange& exchange, std::span<c
   }
   const auto place = size_t(std::find(group.begin(), group.end(), rank) - group.begin());
   double seconds = 0;
-  for (const size_t other : {place - 1, place + 1}) {  // it sends as much to a neighbour as it receives
+  for (const size_t other : {place - 1, place + 1}) {  // the rank sends as many bytes to a neighbour as it receives
     if (other >= group.size()) continue;
     const int ends[] = {rank, group[other]};
     const std::vector<Share> work = links_.work_beside(exchange.kind, exchange.bytes / 2, ends);
@@ -64,10 +65,10 @@ double InstructionCosts::work_of(int rank, const Exchange& exchange, std::span<c
   return seconds;
 }
 
-/// Adds one exchange to `cost`, and to `seconds` the time for which this rank's core moves tensors. Between described
-/// devices an exchange is an operator with a launch cost, and it requests their links after the segment has computed. A
-/// worker on shared cores has links of its own and computes nothing while they carry its bytes; a process works
-/// meanwhile.
+/// Adds one exchange to `cost`, and adds to `seconds` the time for which this rank's core moves tensors. On described
+/// devices an exchange is an operator with a launch cost, and its demand of links begins after the segment has
+/// computed. A worker on shared cores has its own links: a thread computes nothing while they carry its bytes, the core
+/// of a process works on the transfer meanwhile.
 void InstructionCosts::add_communication(int rank, const Op& op, const Exchange& exchange, InstructionCost& cost,
                                          double& seconds) const {
   const std::vector<int> group = exchange.over_data ? op.mesh.data_group(rank) : op.mesh.tensor_group(rank);

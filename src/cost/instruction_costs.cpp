@@ -123,8 +123,8 @@ InstructionCost InstructionCosts::compute(int rank, const Instruction& i, int64_
   return cost;
 }
 
-/// Removes the demand on pools of nodes without a representative. It equals the demand on pools of nodes with a
-/// representative and runs at the same time.
+/// Removes the demand on pools of nodes without a representative: nodes with a representative have the same demand at
+/// the same time.
 Demand InstructionCosts::seen_by_representatives(Demand demand) const {
   if (!counted_.empty())
     std::erase_if(demand.shares, [&](const Share& share) { return !counted_[size_t(share.pool)]; });
@@ -159,7 +159,8 @@ Demand InstructionCosts::collectives(RedistributionKind kind, double bytes, cons
   return seen_by_representatives(std::move(all));
 }
 
-/// All holders sum their gradients: each run of them divides the sum, and the runs' last sums are added.
+/// The cost of summing the holders' gradients: a reduce-scatter in each run of holders and, for the last micro-batch,
+/// an all-reduce of each slice over its copies.
 InstructionCost InstructionCosts::reduction_cost(const Bucket& bucket, double bytes, bool is_last) const {
   const auto slices = double(bucket.slices()), copies = double(bucket.copies());
   InstructionCost cost{collectives(RedistributionKind::reduce_scatter, bytes, bucket, bucket.runs()),
@@ -182,7 +183,7 @@ Demand InstructionCosts::gather(int rank, double bytes, const Bucket& bucket) co
                 links_.work_beside(RedistributionKind::all_gather, bytes, run)));
 }
 
-/// This rank's part of a gather that each rank starts by itself.
+/// This rank's part of a gather that does not wait for the other ranks (prefetch_weights).
 Demand InstructionCosts::gather_alone(int rank, double bytes, const Bucket& bucket) const {
   const std::vector<int> run = bucket.run_of(rank);
   const auto place = size_t(std::find(run.begin(), run.end(), rank) - run.begin());
@@ -291,7 +292,8 @@ double InstructionCosts::element_size(NodeId node, bool gradient) const {
   return double(c10::elementSize(compute_type(options_.precision)));
 }
 
-/// Tensors that a receiver gets of each region: all summands of a sum that the sending stage has not added.
+/// Returns the number of tensors that a receiver gets per region: if the sending stage has not added a sum, it gets
+/// every summand.
 double InstructionCosts::summands_of(const RedistributionEnds& ends) {
   const auto along = [](const Placement& from, const Placement& to, int degree) {
     return from.is_partial() && !to.is_partial() ? degree : 1;
@@ -351,7 +353,7 @@ InstructionCost InstructionCosts::norm_cost() const {
 InstructionCost InstructionCosts::bucket_cost(int rank, const Instruction& i) {
   const Bucket& bucket = program_.buckets[size_t(i.index)];
   const auto holders = double(bucket.holders.size());
-  const double gathered = 1 - 1 / double(bucket.slices());  // share of the weights that others have
+  const double gathered = 1 - 1 / double(bucket.slices());  // share of the weights that other members of the run hold
   const double weight_bytes = double(bucket.elements) * double(c10::elementSize(compute_type(options_.precision)));
   double gradient_bytes = double(bucket.elements) * double(c10::elementSize(master_type(options_.precision)));
   if (program_.compression.sends_bf16()) gradient_bytes /= 2;

@@ -28,12 +28,14 @@ class Links {
   /// number of ranks on its node that do so at the same time.
   virtual Demand giving(double bytes, std::span<const int> ranks, int rank, int alike = 1) const = 0;
   virtual Demand message(int from, int to, double bytes, int alike = 1) const = 0;
-  /// What a transfer takes of its ranks' cores, on which they may compute meanwhile, beside what it takes of the links.
-  /// `ranks`: as in collective(); of a message (RedistributionKind::send_receive) its sender and its receiver.
+  /// Returns the work of a transfer on the cores of its ranks, in addition to its demand of links. The ranks may
+  /// compute meanwhile. `ranks`: as in collective(); of a message (RedistributionKind::send_receive) its sender and its
+  /// receiver.
   virtual std::vector<Share> work_beside(RedistributionKind, double /*bytes*/, std::span<const int> /*ranks*/) const {
     return {};
   }
-  /// The same, for the redistribution of layers' tensors within a step, with its copies.
+  /// The same, for a redistribution of a layer's tensors within a step; includes the copies that the redistribution
+  /// makes.
   virtual std::vector<Share> work_of_redistribution(RedistributionKind kind, double bytes,
                                                     std::span<const int> ranks) const {
     return work_beside(kind, bytes, ranks);

@@ -43,7 +43,7 @@ std::vector<Share> LinksOfSpeed::work_beside(RedistributionKind kind, double byt
       const TransferWork& work = nodes_[size_t(rank)] == nodes_[size_t(other)] ? work_.within : work_.between;
       seconds += work.of_message + block * work.of_byte;
     }
-    if (is_message) seconds /= 2;  // each of the two has one end of it
+    if (is_message) seconds /= 2;  // two ranks share the work: one sends, one receives
     if (seconds > 0) shares.push_back({cores_[size_t(rank)], rounds * seconds});
   }
   return shares;

@@ -10,10 +10,10 @@
 
 namespace trireme {
 
-/// What processes work for their transfers.
+/// The work of processes' cores for their transfers.
 struct WorkOfProcesses {
   TransferWork within = {}, between = {};   ///< for messages between processes of a machine, and of different machines
-  RedistributionWork redistributions = {};  ///< empty: only that of their messages
+  RedistributionWork redistributions = {};  ///< empty: the work of their messages
 };
 
 class LinksOfSpeed final : public Links {

@@ -13,8 +13,8 @@
 
 namespace trireme {
 
-/// When the workers of another stage receive a message. Except with `at_once`, the tensor that workers of one stage
-/// exchange stays in memory until the next exchange.
+/// The assumption about the time at which another stage receives a message. Except with `at_once`, the tensor of an
+/// exchange within a stage also stays in memory until the next exchange.
 enum class Receivers {
   at_once,   ///< the least memory that a run can use
   one_late,  ///< when the next message is sent on the same redistribution, or before if the instruction lists allow no
@@ -22,13 +22,13 @@ enum class Receivers {
   latest,    ///< when the lists allow no other order: the most memory
 };
 
-/// A message that is there before its receiver needs it. Between processes it then lies in the receiver's memory.
+/// A message that arrives before its receiver needs it. Between processes it then occupies the receiver's memory.
 struct MessageArrival {
   int redistribution = -1;
   bool adjoint = false;
   int micro_batch = -1;
-  int lag = 0;       ///< the receiver's step, after that in which the batch begins
-  int position = 0;  ///< in the receiver's list: of the first instruction that begins after the arrival
+  int lag = 0;       ///< steps from the one in which the batch begins to the receiver's step at the arrival
+  int position = 0;  ///< of the first instruction of the receiver's list that begins after the arrival
 };
 
 struct MemoryOptions {

@@ -152,7 +152,7 @@ void ReplicaMemory::write_gradient(const Op& op, size_t position) {
 
 int64_t ReplicaMemory::weight_bytes(const Bucket& it) const { return sizes_.all().is_narrow(it) ? compute_ : master_; }
 
-/// The other holders prefetch at about the same time. Between processes their slices then arrive here.
+/// The other holders prefetch at about the same time. Between processes their slices then occupy memory of this rank.
 void ReplicaMemory::prefetch(BucketId id) {
   Own& own = of(id);
   if (!sizes_.all().options().messages || !divides(own, OptimizerSharding::zero3) || own.arriving) return;
@@ -168,14 +168,16 @@ void ReplicaMemory::gather(BucketId id) {
   of(id).arriving.reset();
 }
 
-/// Bytes of other holders' summands, where all holders sum the whole bucket. PowerSGD's factors are not counted.
+/// Returns the bytes of other holders' summands in an all-reduce of the whole bucket. PowerSGD's factors are not
+/// counted.
 int64_t ReplicaMemory::sum_in_whole(const Bucket& it) const {
   if (program().compression.kind == Compression::Kind::powersgd) return 0;
   const int64_t element = program().compression.sends_bf16() ? kBfloat16Bytes : master_;
   return sizes_.all().summands_of_all_reduce(it.elements, element, int(it.holders.size()));
 }
 
-/// The same where each holder sums its part, among the holders that divide the bucket and then among its copies.
+/// The same for a sum in which each holder adds its own slice: within its run of holders and then over the slice's
+/// copies.
 int64_t ReplicaMemory::sum_in_parts(const Bucket& it, const Own& own, bool last) const {
   const int64_t element = program().compression.sends_bf16() ? kBfloat16Bytes : master_;
   const int64_t divided = sizes_.all().summands(own.part * element, it.slices());
@@ -183,7 +185,8 @@ int64_t ReplicaMemory::sum_in_parts(const Bucket& it, const Own& own, bool last)
   return std::max(divided, sizes_.all().summands_of_all_reduce(own.part, element, it.copies()));
 }
 
-/// Sums follow each other, so that only one's summands are there. Beside the backward they stay until the next one.
+/// Sums run one after the other, so only the summands of one are in memory. If sums run beside backward, these summands
+/// stay until the next sum begins.
 void ReplicaMemory::receive_summands(int64_t bytes) {
   summands_.reset();
   if (bytes == 0) return;
@@ -235,7 +238,7 @@ void ReplicaMemory::update(BucketId id) {
   if (id == travels_of_) travels_.clear();
   summands_.reset();
   const Own& own = of(id);
-  // the copy for the update, where the sum is in bfloat16
+  // The copy for the update, in the master dtype, of a sum that is stored in bfloat16.
   if (program().private_replicas && stores_bf16(program(), bucket(id)) && !divides(own, OptimizerSharding::zero2)) {
     const bool is_part = divides(own, OptimizerSharding::zero1);
     if (!is_part || own.contributes)

@@ -41,8 +41,8 @@ class ProgramSizes {
   };
   /// The time at which `rank` sends or receives (by `role`) the redistribution of `instruction` for `batch`.
   Moment moment_of(RedistributionRole role, const Instruction& instruction, int rank, int batch);
-  /// What a member of a sum receives from the others while it adds `part_bytes`; 0 for threads, which read each other's
-  /// memory.
+  /// Returns the bytes that a member of a sum receives from the others while it adds `part_bytes`; 0 for threads, which
+  /// read each other's memory.
   int64_t summands(int64_t part_bytes, int members) const { return options_.messages ? part_bytes * (members - 1) : 0; }
   /// The same for the sum of a whole tensor, of which each member adds a part.
   int64_t summands_of_all_reduce(int64_t elements, int64_t element_bytes, int members) const;

@@ -20,9 +20,8 @@ namespace trireme {
 struct ProfiledCostsOptions {
   SiteOptions sites = {};
   OptimizerConfig optimizer = {};
-  bool measures_missing = false;  ///< true: measures layers and updates that the profile does not have, and sizes
-                                  ///< beyond those that it has; false: the former are user errors, the latter are
-                                  ///< extrapolated
+  bool measures_missing = false;  ///< true: measures layers, updates and larger sizes that the profile lacks. false:
+                                  ///< missing layers and updates are user errors, larger sizes are extrapolated
   StepFactors factors = {};       ///< measured seconds and crowding are multiplied by these
   int threads = 1;                ///< intra-op threads of a worker, when measuring
   std::string where = "profile";  ///< name of the profile in errors

@@ -39,7 +39,8 @@ std::vector<Held> RankMemory::hold_buffers() {
   return held;
 }
 
-/// All micro-batches of the next batch, and those of the current one whose turn has not come, at its beginning.
+/// Returns the bytes of inputs that are copied ahead when a batch begins: all micro-batches of the next batch, and
+/// those of the current batch except the first.
 int64_t RankMemory::copied_ahead() const {
   int64_t batch = 0, first = 0;
   for (const auto& [stage, values] : loaded_values(program_, sizes_.rank()))

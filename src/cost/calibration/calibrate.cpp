@@ -15,24 +15,25 @@ namespace {
 using Values = std::vector<double>;
 using Indices = std::vector<size_t>;
 
-constexpr double kLeastNorm = 0.1;     // of the part of a sensitivity that no chosen constant imitates
-constexpr double kLeastShare = 0.1;    // of that part in the sensitivity
-constexpr double kGreatShare = 0.3;    // of a constant in the imitation of another, to be named
-constexpr double kChange = 0.01;       // of a constant, to see its effect
-constexpr double kFarChange = 8;       // factor, to see whether it can have any
-constexpr double kNone = 1e-9;         // an effect that is rounding
-constexpr double kExplained = 1e-5;    // root mean square of residuals: nothing is left to explain
-constexpr double kSettled = 1e-3;      // greatest step of a logarithm that ends a fit: the next is a hundredth of it
-constexpr double kGreatestStep = 1.5;  // of a logarithm, in one round
+constexpr double kLeastNorm = 0.1;   // least norm of the orthogonal part of a sensitivity (calibrate.h)
+constexpr double kLeastShare = 0.1;  // least share of that part in the norm of the sensitivity
+constexpr double kGreatShare = 0.3;  // share from which a constant is named as similar to another
+constexpr double kChange = 0.01;     // relative change of a constant for its sensitivity
+constexpr double kFarChange = 8;     // factor on a constant, to see whether it has any effect
+constexpr double kNone = 1e-9;       // effects up to this are rounding errors
+constexpr double kExplained = 1e-5;  // root mean square of residuals: nothing is left to explain
+// A fit ends when no logarithm changes by more: the next step would change it by about a hundredth of that.
+constexpr double kSettled = 1e-3;
+constexpr double kGreatestStep = 1.5;  // most that a logarithm changes in one round
 constexpr int kRounds = 30, kTrialRounds = 3, kHalvings = 5;
 constexpr double kFarStep = 3;  // factor between the values of a constant whose effect begins far away
 constexpr int kFarSteps = 4;
 constexpr size_t kTrials = 3;  // constants of which each stage tries a fit
-// Of measured steps, and of the logarithm of a constant in a cluster file: a factor of 2.
+// Usual relative error of a measured step, and usual change of the logarithm of a constant: log 2, a factor of 2.
 constexpr double kUsualError = 0.05, kUsualChange = 0.7;
-constexpr double kClearly = 0.9;    // share of the cost below which another constant takes a place
-constexpr double kSmall = 0.02;     // cost of a stage that needs no other constants
-constexpr size_t kWorse = 3;        // stages that are worse on rows left out end the path
+constexpr double kClearly = 0.9;    // another constant replaces an earlier one if it lowers the cost below this share
+constexpr double kSmall = 0.02;     // below this cost, a stage does not try to replace constants
+constexpr size_t kWorse = 3;        // consecutive stages that are worse on left-out rows end the path
 constexpr double kSingular = 1e-6;  // singular values below this share of the greatest count as zero
 constexpr double kAsGood = 1.1, kRounding = 1e-4;
 constexpr double kAlone = 0.95;  // leverage of a row that alone determines a constant
@@ -105,7 +106,8 @@ class Fitter {
   std::vector<LeftConstant> left(const Stage& stage, size_t most) const;
 
  private:
-  /// The part of a sensitivity that those of other constants do not imitate.
+  /// The part of a sensitivity that is orthogonal to those of other constants: its norm, and its share in the whole
+  /// norm.
   struct Own {
     double norm = 0, share = 0;
     bool is_enough() const { return norm >= kLeastNorm && share >= kLeastShare; }
@@ -120,20 +122,24 @@ class Fitter {
   void drop_ineffective(const at::Tensor& sensitivities);
   /// `all`: sensitivities at the state.
   State fit(State state, const Indices& chosen, at::Tensor all, int rounds) const;
-  /// The state, with a constant moved to where it explains more alone: its effect may begin only far from its value.
+  /// Returns the last stage's state, with one constant moved to a value with a smaller cost. For constants that have an
+  /// effect only far from their present value.
   State with_effect(const Stage& last, size_t constant) const;
-  /// A short fit with one constant more; nullopt if the rows do not determine all of them there.
+  /// Returns the state after a short fit with one constant more; nullopt if the rows do not determine all constants at
+  /// that state.
   std::optional<State> tried(const Stage& last, State state, size_t constant) const;
-  /// The cost that a fit with the constant would have by the linear form at `state`.
+  /// Estimates the cost of a fit with one constant more, by the linear form at `state`.
   double promise(const Stage& last, const State& state, size_t constant) const;
-  /// A cost with the changes of the constants: a fit that changes them less is the more likely one.
+  /// Returns the cost plus a penalty for the changes of the constants: of two fits with equal residuals, the one that
+  /// changes the constants less is more likely.
   double with_changes(double cost, const Values& values) const;
   std::optional<Stage> next(const Stage& last) const;
-  /// The stage, or one in which another constant stands for one that was chosen early, if that is clearly more likely.
+  /// Returns a stage in which another constant replaces an earlier one, if that is clearly more likely; otherwise
+  /// `stage`.
   Stage swapped(Stage stage) const;
   Own own(const at::Tensor& sensitivities, const Indices& chosen, size_t constant) const;
   Indices imitators(const at::Tensor& sensitivities, const Indices& chosen, size_t constant) const;
-  /// Differences of the logarithms from the start, of the constants within their bounds, by a fit without a row.
+  /// Returns log(fitted / first value) of the constants within their bounds, by a linearised fit without the row.
   at::Tensor differences_without(const Stage& stage, size_t row) const;
   at::Tensor at_start(const Stage& stage) const;
   void complete(Stage& stage) const;
@@ -193,7 +199,8 @@ void Fitter::drop_ineffective(const at::Tensor& sensitivities) {
   }
 }
 
-/// True if a value at a bound would leave it. `gradient`: of the fit's improvement, by the constant's logarithm.
+/// True if the value is at a bound and the next step would leave the bounds. `gradient`: of the fit's improvement, by
+/// the constant's logarithm.
 bool Fitter::pushes_out(size_t constant, double value, double gradient) const {
   const FreeConstant& known = constants_[constant];
   return (value >= known.most && gradient > 0) || (value <= known.least && gradient < 0);
@@ -245,7 +252,7 @@ Indices Fitter::imitators(const at::Tensor& sensitivities, const Indices& chosen
   for (size_t c = 0; c < chosen.size(); ++c)
     if (std::abs(shares[c]) * length_of(sensitivities.select(1, int64_t(chosen[c]))) >= kGreatShare * length_of(whole))
       found.push_back(chosen[c]);
-  return found.empty() ? chosen : found;  // many small shares: all of them together
+  return found.empty() ? chosen : found;  // none has a large share: all of them together imitate it
 }
 
 Indices Fitter::within(const Stage& stage, bool at_bound) const {
@@ -256,7 +263,7 @@ Indices Fitter::within(const Stage& stage, bool at_bound) const {
   return found;
 }
 
-/// What the stage's linear form has to explain from the constants' first values on.
+/// Returns the residuals at the constants' first values, by the stage's linear form.
 at::Tensor Fitter::at_start(const Stage& stage) const {
   Values moved;
   const Indices free = within(stage);
@@ -458,7 +465,7 @@ std::vector<LeftConstant> Fitter::left(const Stage& stage, size_t most) const {
   return all;
 }
 
-/// The smallest fit that is about as good as the best on rows that it has not seen.
+/// Returns the fit with the fewest constants that predicts left-out rows about as well as the best fit.
 const Stage& chosen_stage(const std::vector<Stage>& stages, size_t rows, const CalibrationRules& rules) {
   if (stages.size() == 1 || rules.all || rows < kRowsToLeaveOut) return stages.back();
   double least = stages[1].unseen;

@@ -1,28 +1,29 @@
-// Fits constants of a cost model to measured seconds, and says which constants the measurements determine.
+// Fits constants of a cost model to measured seconds, and finds which constants the measurements determine. A row is
+// one measurement; "predicted" is what the cost model gives for it.
 //
-// What is fitted are logarithms of constants, by least squares on log(predicted / measured): a Gauss-Newton iteration
-// with halved steps, within bounds. Which constants are fitted follows from their sensitivities, d log(predicted) /
-// d log(constant) of every row:
-// - Constants are chosen one after the other, each time the one with which a fit is the most likely: by its residuals,
-// with
-//   5 % as the usual error of a step, and by the changes of the constants, with a factor of 2 as a usual change. A
-//   constant whose effect begins only far from its value (launches, while the device is slower than the host) is also
-//   tried there. One that ends at its limit is chosen only where no other is. After each choice, another constant may
-//   take the place of an earlier one.
-// - A fit counts only if the rows determine all its constants. What they say of one is the part of its sensitivity that
-//   those of the others cannot imitate (orthogonal to theirs), as in Yao et al., "Modeling ethylene/butene
+// The logarithms of the constants are fitted by least squares on log(predicted / measured): a Gauss-Newton iteration
+// with halved steps, within bounds. The choice of the fitted constants depends on their sensitivities, d log(predicted)
+// / d log(constant) of every row:
+// - Constants are chosen one after the other, each time the one with which a fit is the most likely: by its residuals
+//   (5 % is the usual error of a step) and by the changes of the constants (a factor of 2 is a usual change). A
+//   constant that has an effect only far from its value (launches, while the device is slower than the host) is also
+//   tried there. A constant that ends at one of its bounds is chosen only as the first one, and only if no other can be
+//   chosen. After each choice, another constant may take the place of an earlier one.
+// - A fit counts only if the rows determine all its constants. The information about one constant is the part of its
+//   sensitivity that is orthogonal to the sensitivities of the others, as in Yao et al., "Modeling ethylene/butene
 //   copolymerization with multi-site catalysts: parameter estimability and experimental design", Polymer Reaction
-//   Engineering 11 (2003). Its norm over all rows must be 0.1: then 2 % of noise in the seconds are 20 % of the
-//   constant. And it must be a tenth of the whole sensitivity, else the others imitate the constant up to a tenth: a
-//   collinearity index of 10 (Brun et al., "Practical identifiability analysis of large environmental simulation
-//   models", Water Resources Research 37, 2001, where 5 to 20 are limits).
-// - At most one constant less than there are rows (of one row: one).
-// - Of the fits along this path, the result is the smallest whose error on rows left out (below) is within a tenth of
-//   the least. So a constant that only follows noise is left. Rows that alone determine a constant (leverage above
-//   0.95) do not count there: nothing can predict them.
+//   Engineering 11 (2003). The norm of this part over all rows must be at least 0.1: then 2 % of noise in the seconds
+//   cause 20 % of error in the constant. It must also be at least a tenth of the norm of the whole sensitivity: a
+//   collinearity index of at most 10 (Brun et al., "Practical identifiability analysis of large environmental
+//   simulation models", Water Resources Research 37, 2001, where limits of 5 to 20 are used).
+// - At most as many constants are fitted as there are rows, less one (with a single row: one constant).
+// - The result is the fit with the fewest constants whose error on left-out rows (below) is at most a tenth above the
+//   least. So constants that only follow noise are not fitted. A row that alone determines a constant (leverage above
+//   0.95) does not count in this error, because no fit without it can predict it.
 //
-// Rows left out, one after the other: the fit without the row is linearised at the fit with all; what the other rows do
-// not determine keeps the value with which it began. The row is then predicted by the cost model, not linearly.
+// Left-out rows: each row is left out once, and a fit to the other rows predicts it. That fit is linearised at the fit
+// to all rows; a constant that the other rows do not determine keeps its first value. The prediction uses the cost
+// model itself, not the linear form.
 #pragma once
 
 #include <cstddef>
@@ -45,8 +46,8 @@ using RowSeconds = std::function<double(size_t row, const std::vector<double>& v
 
 struct FittedConstant {
   size_t constant = 0;
-  /// Standard error of the logarithm, from the scatter of the rows: 0.05 is 5 %. Without it: no more rows than fitted
-  /// constants.
+  /// Standard error of the constant's logarithm, from the scatter of the rows: 0.05 is 5 %. nullopt if there are no
+  /// more rows than fitted constants, or if the constant ended at a bound.
   std::optional<double> error;
   bool is_at_bound = false;
   std::vector<double> weights;  ///< by row: d log(constant) / d log(measured seconds of the row)
@@ -55,9 +56,9 @@ struct FittedConstant {
 enum class LeftOut {
   no_effect,      ///< no row depends on it
   little_effect,  ///< rows depend on it too little
-  alike,          ///< rows cannot tell it apart from others
-  too_few_rows,   ///< they determine the others, and no more
-  no_better,      ///< with it, rows that are left out are not predicted better
+  alike,          ///< rows cannot distinguish it from fitted constants
+  too_few_rows,   ///< rows determine the fitted constants, but no further one
+  no_better,      ///< with it, left-out rows are not predicted better
 };
 
 /// A constant that keeps its value.
@@ -69,15 +70,15 @@ struct LeftConstant {
 };
 
 struct CalibrationFit {
-  std::vector<double> values;          ///< of all constants
-  std::vector<double> before, after;   ///< predicted seconds by row
-  std::vector<double> left_out;        ///< of each row by a fit without it; empty below three rows
+  std::vector<double> values;         ///< of all constants
+  std::vector<double> before, after;  ///< predicted seconds by row
+  std::vector<double> left_out;  ///< predicted seconds of each row by a fit without this row; empty below three rows
   std::vector<FittedConstant> fitted;  ///< in the order in which they were chosen
   std::vector<LeftConstant> left;      ///< in the order of the constants
 };
 
 struct CalibrationRules {
-  /// true: fits every constant that the rows determine, up to one per row, for constants that a person has chosen.
+  /// True: fits every constant that the rows determine, up to one per row. For constants that the user has chosen.
   bool all = false;
 };
 
