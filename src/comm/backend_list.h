@@ -8,11 +8,11 @@
 
 namespace trireme {
 
-/// Built-in ones, then registered ones.
+/// Returns all backends: the built-in ones, then the registered ones.
 const std::vector<const BackendKind*>& backend_kinds();
-/// Of a run of processes that names none: the first that it can have.
+/// Returns the default backend of a run of processes: the first one that this build has and that connects processes.
 const BackendKind& usual_process_backend();
-/// That can_be_chosen.
+/// Returns the names of the backends with BackendKind::can_be_chosen.
 std::vector<std::string> backend_choices();
 
 // One folder each.

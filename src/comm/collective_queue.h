@@ -57,9 +57,9 @@ class CollectiveQueue {
   const std::unique_ptr<Communicator> group_;
   const FlightRecorder* const recorder_;  // may be null
   VirtualTime* const time_;               // null in real time
-  int runner_ = -1;                       // its number in modelled time, -1 in real time
-  // Counters that the threads wait for in modelled time: operations started (and the end), operations done, thread
-  // ended.
+  int runner_ = -1;                       // number of the queue's thread in modelled time; -1 in real time
+  // Counters on which threads wait in modelled time. told_: operations started, and the end of the queue; done_:
+  // operations done; ended_: 1 when the queue's thread has ended.
   std::atomic<int64_t> told_{0}, done_{0}, ended_{0};
   int64_t started_ = 0, heard_ = 0;  // used by the queue's owner and by its thread, respectively
   mutable Mutex mutex_;

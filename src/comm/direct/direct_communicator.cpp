@@ -72,7 +72,8 @@ class DirectCommunicator final : public GroupMember {
   at::Tensor dense(const at::Tensor& tensor) const { return tensor.defined() ? tensor.contiguous() : nothing(); }
 
   const std::unique_ptr<Communicator> control_;
-  /// For messages(). Made at once: all ranks must ask for groups in one order, and each begins to send at its own time.
+  /// The group for messages(). The constructor makes it, because all ranks must request groups in the same order, and
+  /// each begins to send at a time of its own.
   std::unique_ptr<Communicator> announcements_;
   const std::shared_ptr<DeviceLinks> links_;
   const double seconds_;

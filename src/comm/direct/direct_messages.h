@@ -16,11 +16,11 @@
 
 namespace trireme {
 
-/// Each message is announced with its tag and shape over the control communicator. Data of the host follow there; those
-/// of a device go over a link of the two ranks, one for each direction, which is made for the first such message. A
-/// receiver takes the messages of a sender in the order in which they were sent, and keeps those with other tags until
-/// they are asked for. Each receiver has a thread here that sends to it, so that a sender never waits. Belongs to one
-/// thread.
+/// Each message is announced with its tag and shape over the control communicator. If its data are on the host, they
+/// follow there. If they are on a device, they are sent over a link between the two ranks; there is one link for each
+/// direction, made at the first such message. A receiver takes the messages of a sender in the order in which they were
+/// sent, and keeps messages with other tags until they are requested. This object has one thread per receiver that
+/// sends to it, so send() never waits. Belongs to one thread.
 class DirectMessages {
  public:
   /// `control` is used for announcements and data of the host only.

@@ -154,7 +154,7 @@ at::Tensor LocalCommunicator::receive_shared(int from, int64_t tag) {
   double waited = 0;
   at::Tensor message = world_->take(group_->world_ranks[rank()], {group_->id, from, tag}, waited);
   record(0, 0, waited);
-  // What another GPU sent is read here, so it comes here. On one device this returns the message itself.
+  // A message from another GPU is copied to this worker's GPU. On the same device this returns the message itself.
   return on_host(message) || DeviceScope::current() == kNoDevice ? message : message.to(worker_place());
 }
 

@@ -61,9 +61,8 @@ void copy_values(const at::Tensor& from, at::Tensor& to) {
   }
 }
 
-/// The arithmetic of reduce() by libtorch's operators, on the device of `output`. Workers' devices compute on their
-/// default streams, so what a worker has asked for before it arrived here runs first; a copy between two GPUs waits for
-/// both.
+/// The arithmetic of reduce() by libtorch's operators, on the device of `output`. Devices compute on their default
+/// streams, so work that a worker launched before it arrived here runs first. A copy between two GPUs waits for both.
 void reduce_on_device(ReduceOp op, const std::vector<const at::Tensor*>& inputs, const at::Tensor& output) {
   const bool widens = output.scalar_type() == at::kBFloat16;
   const auto type = widens ? at::kFloat : output.scalar_type();
@@ -186,7 +185,7 @@ bool LocalGroup::is_work_for_one() const {
   const Collective collective = calls[0].collective;
   if (collective == Collective::barrier) return true;
   if (collective == Collective::all_reduce && !lie_alike(calls)) return true;
-  if (any_on_device(calls)) return true;  // the others need not wait for a second hand-over: they only ask
+  if (any_on_device(calls)) return true;  // one rank only launches the work, so a second hand-over is not worth it
   int64_t bytes = 0;
   for (const LocalCall& call : calls)
     for (const at::Tensor& input : call.inputs)

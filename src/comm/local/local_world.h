@@ -43,10 +43,10 @@ class LocalWorld {
   std::string abort_reason() const;
 
   /// Blocks this thread until `counter >= target` or now() reaches `until`; spins briefly and then sleeps. `counter`
-  /// must be advanced with `advance`. Returns the seconds waited. Throws a run error if aborted. `what` names what is
-  /// waited for, in the error about virtual ranks that wait for each other for ever. With these two functions, parts of
-  /// the runtime that share memory (one-pass reduce and update) wait for each other under the same rules as the
-  /// collectives.
+  /// must be advanced with `advance`. Returns the seconds waited. Throws a run error if aborted. `what` names the
+  /// awaited event, for the error about virtual ranks that wait for each other for ever. With these two functions,
+  /// parts of the runtime that share memory (one-pass reduce and update) wait for each other under the same rules as
+  /// the collectives.
   double wait_for(const std::atomic<int64_t>& counter, int64_t target,
                   double until = std::numeric_limits<double>::infinity(), const char* what = "the others");
   void advance(std::atomic<int64_t>& counter, int64_t by = 1);

@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 
 constexpr int64_t kTextBytes = 1024;    // for texts between ranks: host names, an address and a token, an error
 constexpr int kTag = 1;                 // the world's first payload uses the same tag later; MPI preserves the order
-constexpr double kReachSeconds = 10;    // to reach rank 0
+constexpr double kReachSeconds = 10;    // limit for connecting to rank 0
 constexpr double kAnswerSeconds = 300;  // for an answer of rank 0; its death is detected earlier by other means
 constexpr const char* kLoopback = "127.0.0.1";
 

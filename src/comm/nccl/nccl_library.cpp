@@ -13,7 +13,8 @@ struct Found {
   std::string why;  ///< why they are not all there; "" if they are
 };
 
-// Two NCCLs in one process would each take memory on the GPU. So libtorch's is used, and the build links none.
+// Two copies of NCCL in one process would each take memory on the GPU. So this process uses libtorch's copy, and the
+// build links none.
 Found look_up() {
   Found found;
   void* const library = dlopen(kFile, RTLD_NOW | RTLD_GLOBAL);  // the one that libtorch has loaded, if it has

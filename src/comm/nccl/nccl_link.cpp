@@ -28,7 +28,8 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 }  // namespace
 
-/// Not one of libtorch's pool: two links on one stream could wait for each other's peers.
+/// A stream of the link's own, not one of libtorch's pool: if two links shared a stream, each could wait for the peers
+/// of the other.
 class NcclLink::Stream {
  public:
   explicit Stream(c10::Device gpu) : gpu_(gpu) {

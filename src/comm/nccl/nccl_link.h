@@ -15,7 +15,8 @@ namespace trireme {
 
 class NcclLink final : public DeviceLink {
  public:
-  /// Waits for the other members. `rank`: this one among the `size` members, of which none shares a GPU.
+  /// Waits for the other members. `rank`: this member's number among the `size` members. Each member must have a GPU of
+  /// its own.
   NcclLink(const std::string& id, int rank, int size, c10::Device gpu, LinkPatience patience);
   ~NcclLink() override;
   NcclLink(const NcclLink&) = delete;
@@ -30,7 +31,7 @@ class NcclLink final : public DeviceLink {
  private:
   class Stream;
   void require_success(ncclResult_t result, const std::string& doing);
-  /// Waits until what NCCL was asked for has reached the stream.
+  /// Waits until NCCL has put the requested operation on the stream.
   void settle(ncclResult_t result, const std::string& doing);
   void start_after_caller();
   void wait_for_gpu(const std::string& doing);

@@ -1,9 +1,10 @@
 // Receives that are begun before their message is sent.
 //
 // Gloo sends a payload when its receiver has begun to receive it. If that happens after the sender has gone on with its
-// work, gloo's thread in the sender must wait for a core, up to some milliseconds. MPI calls a receive that is begun
-// before "posted". Here a rank posts the receives of the next payloads of messages from each other rank. Both ranks
-// derive the sizes of the posted receives from the messages before, in order, so they need not talk about them.
+// work, gloo's thread in the sender must wait for a core, up to some milliseconds. A receive that is begun before its
+// message is sent is called "posted" (MPI's term). A rank posts receives for the next payloads from each other rank.
+// Both ranks derive the sizes of these receives from the earlier messages, in their order, so they need not exchange
+// the sizes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +22,8 @@ namespace trireme {
 constexpr int kPostedReceives = 2;  ///< from each rank: a sender that is one message ahead need not wait
 constexpr int64_t kPostedBytes = int64_t{4} << 20;  ///< longer payloads take much longer to send than to wait for
 
-/// The posted receives of messages from one rank to another, as both know them. Not thread-safe.
+/// The posted receives of messages from one rank to another. Sender and receiver each have such an object, with equal
+/// contents. Not thread-safe.
 class PostedSizes {
  public:
   struct Receive {
@@ -29,9 +31,10 @@ class PostedSizes {
     int64_t bytes;   ///< room for this many
   };
 
-  /// The next message has a payload of this size. Returns the posted receive that it uses; null: none.
+  /// Call it for each message, with the size of its payload. Returns the posted receive that the message uses; nullopt:
+  /// none.
   std::optional<Receive> use(int64_t bytes);
-  /// After use(): returns the next receive to be posted; null: enough are.
+  /// Call it after use(). Returns the next receive to be posted; nullopt: enough are posted.
   std::optional<Receive> post();
 
  private:
@@ -50,11 +53,11 @@ class PostedReceives {
   /// Begins to receive the payload with this number into these bytes.
   using Begin = std::function<std::unique_ptr<Transfer>(const at::Tensor& bytes, int64_t number)>;
 
-  /// The next message has a payload of this size. Returns the posted receive that it uses; null: none was begun, and
-  /// the payload must be received with the tag in its frame.
+  /// Call it for each message, with the size of its payload. Returns the posted receive that the message uses. nullopt:
+  /// no receive was begun, and the payload must be received with the tag in its frame.
   std::optional<Received> use(int64_t bytes);
-  /// After use(), when that message was delivered: posts the next receives. `has_room`: begins them, too; otherwise
-  /// they are begun when their messages arrive. Errors: those of `begin`.
+  /// Call it after use(), when the message has been delivered. Posts the next receives. If `has_room`, it also begins
+  /// them; otherwise they are begun when their messages arrive. Errors: those of `begin`.
   void post(bool has_room, const Begin& begin);
 
  private:

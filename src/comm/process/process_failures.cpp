@@ -51,8 +51,8 @@ void ProcessWorld::watch() {
   }
 }
 
-// The shared key decides which reason is the world's. The frames are faster than reading the key, and arrive also when
-// the key's host is frozen.
+// The shared key decides which reason is the world's. The abort frames reach the other ranks sooner than they read the
+// key, and also if the rank that hosts the key is frozen.
 void ProcessWorld::abort(const std::string& reason) {
   const std::string first = keeper_->propose(reason);
   set_aborted(first);
@@ -92,7 +92,7 @@ void ProcessWorld::require_there(const std::vector<int>& ranks, const std::strin
     {
       const MutexLock lock(mutex_);
       const Peer& of = peers_[size_t(peer)];
-      // A rank that has just left has done its part of what this rank still does.
+      // A rank that left a moment ago has already sent its part of the present operation.
       if (!of.left || Clock::now() > of.left_at + kLastPart) gone = of.gone;
     }
     if (gone) fail_peer(doing, peer, *gone);

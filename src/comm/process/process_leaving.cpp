@@ -37,9 +37,10 @@ void ProcessWorld::leave() {
   if (abort_reason().empty()) signs_->leave();
 }
 
-// A rank that receives tells the sender so, over the connection on which the data arrive. If the sender has closed it,
-// that fails, and with it all that has arrived and was not read. So a rank closes its connections when the others have
-// said that they will receive nothing more from it, or leave too.
+// Before a payload is sent, the receiver reports to the sender that it is ready, over the connection of the payload. If
+// the sender has closed this connection, the report fails, and data that have arrived but were not read are lost. So a
+// rank closes its connections only when every other rank has said that it will receive nothing more from this rank, or
+// is leaving, too.
 void ProcessWorld::part_from_others() {
   if (!transport_->waits_for_receivers() || !abort_reason().empty()) return;
   if (rank() != 0) keeper_->stop();  // the rank that hosts the keys may end before this one
@@ -68,7 +69,7 @@ bool ProcessWorld::note_leaving(int peer, FrameKind kind) {
     try {
       keep_until_sent({transport_->send(pack_frame(answer, nullptr), peer, kFrameTag), peer, "", /*matters=*/false});
     } catch (const std::exception&) {
-      // it did not wait for the answer
+      // the peer has closed the connection without waiting for the answer
     }
   }
   {

@@ -283,7 +283,8 @@ bool ProcessWorld::accept(int from, Arrival arrival) {
   return true;
 }
 
-// Unless too much has arrived that was not taken yet; then it stays with the sender.
+// Begins to receive a payload. If payloads of kUnclaimedBytes have arrived that no take() has requested, the payload
+// stays with its sender for now.
 void ProcessWorld::begin_to_receive(int from, Arrival& arrival) {
   const FrameHeader& h = arrival.header;
   const c10::IntArrayRef sizes(h.sizes, h.dims), strides(h.strides, h.dims);
@@ -302,8 +303,8 @@ void ProcessWorld::begin_to_receive(int from, Arrival& arrival) {
   arrival.transfer = transport_->receive(flat_view(arrival.tensor), from, h.payload_tag);
 }
 
-// After the frame was delivered: if beginning fails, because the rank has closed its connections, that frame is not
-// lost.
+// Called after the frame was delivered, so that the frame is not lost if a receive cannot begin because the rank has
+// closed its connections.
 void ProcessWorld::post_receives(int from) {
   posted_receives_[from].post(has_room(2 * kPostedBytes), [&](const at::Tensor& bytes, int64_t number) {
     return transport_->receive(bytes, from, posted_tag(number));

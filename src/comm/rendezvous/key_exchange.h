@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-/// Seconds after which a rank that still waits for another one logs this.
+/// Seconds after which a rank logs that it is still waiting for another rank.
 inline constexpr double kReportsWaitAfter = 10;
 
 /// Keeps the keys in memory, and serves them on a thread of its own until it is destroyed.

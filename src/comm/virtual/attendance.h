@@ -26,7 +26,7 @@ struct Gathered {
   double ready = 0;                  ///< seconds: the last runner arrived, or an awaited one was lost
   double finish = 0;                 ///< seconds: the tensors have been transferred
   std::vector<int> present;          ///< the runners that arrived, ascending
-  std::atomic<int64_t> complete{0};  ///< 1: all have arrived
+  std::atomic<int64_t> complete{0};  ///< 1: the exchange is complete
 
   // used by Attendance
   bool metered = true;

@@ -9,11 +9,12 @@
 
 namespace trireme {
 
-/// A message occupies the sender's connection as soon as that is free, and the receiver's from then on or as soon as
-/// that is free, each for bytes / its own bandwidth. It arrives the larger latency after both have finished. So a fast
-/// receiver receives from many slow senders at once. A collective begins when its last member has arrived and all their
-/// connections are free. It takes the longest time that any member needs to send its bytes, plus its rounds times the
-/// largest latency. Times are seconds on one clock; calls must come in the order of that clock.
+/// A message first occupies the sender's connection, as soon as it is free. From that moment on, or as soon as it is
+/// free, it also occupies the receiver's connection. Each is occupied for bytes / its own bandwidth. It arrives the
+/// larger latency after both have finished. So a fast receiver receives from many slow senders at once. A collective
+/// begins when its last member has arrived and all their connections are free. It takes the longest time that any
+/// member needs to send its bytes, plus its rounds times the largest latency. Times are seconds on one clock; calls
+/// must come in the order of that clock.
 class DuplexLinks {
  public:
   explicit DuplexLinks(const std::vector<LinkSpeed>& connections);

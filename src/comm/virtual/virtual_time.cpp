@@ -84,8 +84,8 @@ void VirtualTime::advance(std::atomic<int64_t>& counter, int64_t by) {
   });
 }
 
-/// In reality concurrent transfers share a connection. So a late connection does not delay the transfer's other
-/// connections.
+/// Real connections are shared by concurrent transfers. So a connection that is still busy does not delay the other
+/// connections of the same transfer.
 double VirtualTime::carry(const ModelledTransfer& transfer) {
   const double begin = now();
   if (untimed != Untimed::What::nothing) return begin;

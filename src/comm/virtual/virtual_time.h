@@ -103,7 +103,7 @@ class VirtualTime {
 
   VirtualClock clock_;
   const std::unique_ptr<TransferTimes> transfers_;
-  std::vector<double> free_;  ///< by connection: since when, or when, it is free
+  std::vector<double> free_;  ///< by connection: the time from which it is free; may be in the future
   Mutex mutex_;               ///< needed because after an abort threads do not take turns
   std::vector<Waiting> waiting_ TRIREME_GUARDED_BY(mutex_);
 };
