@@ -13,8 +13,8 @@ namespace {
 
 using Share = AsyncAverageOptions::Share;
 
-/// Numbers of a merge request: samples since the replica read the shard; samples that were merged into the shard by
-/// then. Number of its reply: samples merged now.
+/// Numbers of a merge request: samples since the replica read the shard; samples that had been merged into the shard
+/// when the replica read it. Number of the reply: samples merged up to now.
 class MergingServer final : public CentralServer {
  public:
   static constexpr int kMerge = kFirstOperation;

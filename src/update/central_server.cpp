@@ -27,7 +27,7 @@ constexpr size_t kReplyHeader = 4;
 constexpr const char* kWeights = "server";                       // name in a state
 constexpr const char* kWhere = "update policy's state, server";  // for messages
 
-/// Replicas may have other GPUs than the one that began, whose memory holds the shard.
+/// The shard is in the memory of the GPU of the replica that began; other replicas may have other GPUs.
 std::vector<at::Tensor> on_device_of(const CentralShard& shard, std::vector<at::Tensor> tensors) {
   if (!shard.weights.empty())
     for (at::Tensor& tensor : tensors) tensor = tensor.to(shard.weights.front().device());
@@ -154,7 +154,7 @@ std::optional<Reply> CentralServer::serve(int index, int replica, const Request&
   } else if (request.operation == kBeginAnew) {
     begin_anew(replica);
   } else if (request.operation == kNothing) {
-    // waiting requests are retried after it
+    // nothing to do: after every visit the waiting requests are retried
   } else if (request.operation == kRead || request.operation == kReadAll) {
     reply->tensors = request.operation == kReadAll ? copies_of_values(shard) : copies_of_weights(shard);
     if (request.operation == kRead && knows_replicas()) set_known(index, replica, copies_of_weights(shard));
@@ -339,7 +339,7 @@ void CentralClient::count_staleness(int64_t before, int64_t version, bool is_use
   if (reads) own_updates_ = 0;
 }
 
-/// The name of its own updates is missing in states of clients that read with each update, and in older states.
+/// The value "own updates ..." is missing in states of clients that read with each update, and in older states.
 void CentralClient::fields(StateFields& fields) {
   constexpr const char* kOwn = "own updates since it read";
   fields.value("versions read", versions_);

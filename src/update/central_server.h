@@ -33,7 +33,7 @@ struct CentralShard {
 /// A replica's decoded request to a shard. Tensors are the replica's memory.
 struct CentralRequest {
   int operation = 0;
-  std::span<const at::Tensor> parts;          ///< as many as the shard's weights, or none
+  std::span<const at::Tensor> parts;          ///< one per part of the shard's weights, or none
   std::vector<RunningStatistics> statistics;  ///< as many as the shard's statistics, or none
   int64_t version_read = 0;                   ///< version of the shard's weights that the replica has read last
   std::span<const double> numbers;            ///< the policy's own numbers
@@ -49,7 +49,7 @@ struct CentralRequest {
 /// error and changes nothing: clients may be programs of other parties.
 class CentralServer : public ShardServer {
  public:
-  /// Stops of a policy that uses this server
+  /// The value of UpdatePolicy::stops() for policies that use this server.
   static constexpr UpdatePolicy::Stops kStops = UpdatePolicy::Stops::anywhere;
   /// `codec`: of the tensors that requests of subclasses bring; nullopt: they are not encoded.
   explicit CentralServer(int shards, std::optional<Codec> codec = std::nullopt)
@@ -69,8 +69,8 @@ class CentralServer : public ShardServer {
   static constexpr int kFirstOperation = 5;   ///< operations of subclasses start here
   static constexpr int kFirstOfOthers = 100;  ///< operations from here on are those of serve_other
 
-  /// Save or restore what a subclass has in addition to weights, running statistics and versions: values of the server,
-  /// and tensors of a shard (whose weights already exist).
+  /// Save or restore the state of a subclass beside weights, running statistics and versions. server_fields: values of
+  /// the server; shard_fields: tensors of a shard, whose weights already exist.
   virtual void server_fields(StateFields& fields, double now) {}
   virtual void shard_fields(StateFields& fields, int index, CentralShard& shard) {}
   /// Called if the server was resumed from a state but this replica was not: the replica's unfinished work is lost.
@@ -78,12 +78,12 @@ class CentralServer : public ShardServer {
   /// True if no request may wait for other replicas.
   bool holds() const { return holds_; }
 
-  /// For policies whose replicas send weights (SentWeights): encoded requests bring the change of the weights since the
-  /// last exchange, so a shard keeps, for each replica, the weights that it knows the replica had then.
+  /// True for policies whose replicas send weights (SentWeights). An encoded request brings the change of the weights
+  /// since the replica's last exchange. So a shard stores, for each replica, the weights after that exchange.
   virtual bool takes_weights() const { return false; }
-  /// Sets them, after an exchange, if knows_replicas(). `weights` become the server's own.
+  /// Stores the weights of a replica after an exchange, if knows_replicas(). `weights` become the server's own.
   void set_known(int index, int replica, std::vector<at::Tensor> weights);
-  /// True if it keeps them.
+  /// True if shards store the replicas' weights: requests are encoded, and replicas send weights.
   bool knows_replicas() const { return codec_ && takes_weights(); }
   /// Returns a - b, by part.
   static std::vector<at::Tensor> differences(std::span<const at::Tensor> a, std::span<const at::Tensor> b);
@@ -92,8 +92,8 @@ class CentralServer : public ShardServer {
   /// the replica may own.
   virtual std::optional<Reply> apply(CentralShard& shard, int index, int replica, CentralRequest& request,
                                      double now) = 0;
-  /// Answers a request whose tensors are not cut like the weights. Such a request goes to the shard by Hub::visit, and
-  /// neither it nor the reply has a header.
+  /// Answers a request whose tensors are not cut like the weights. The replica sends it by Hub::visit; request and
+  /// reply have no header.
   virtual Reply serve_other(const CentralShard& shard, int replica, const Request& request);
   /// Throws a run error: the request of `replica` is not valid, for the reason `why`.
   [[noreturn]] static void refuse_request(int replica, std::string why);

@@ -18,15 +18,15 @@ namespace trireme {
 
 struct Codec {
   enum class Kind { topk, sign, e3m0, bf16 } kind = Kind::topk;
-  double share = 0.01;  ///< topk: the share of the elements that is sent, above 0, at most 1; at least one element is
+  double share = 0.01;  ///< topk: share of the elements that is sent, above 0, at most 1; at least one is sent
 };
 
 /// Reads the option "compression": "topk:0.01", "topk" (a share of 0.01), "sign", "e3m0" or "bf16". nullopt: it is
 /// absent or "none". Errors (user): as ConfigTable's.
 std::optional<Codec> read_compression(const ConfigTable& update);
 
-/// For policies that cannot use codes. Errors (user): the option "compression" is given, other than "none". `why`: what
-/// is in the way.
+/// For policies that cannot use codes. Errors (user): the option "compression" is given and is not "none". `why`: the
+/// reason; `next`: what the user can do.
 void refuse_compression(const ConfigTable& update, const char* why, const char* next);
 
 /// Returns ",compression=topk:0.01"; "" for nullopt, so that the text of runs without it stays the same.
@@ -35,8 +35,8 @@ std::string text_of(const std::optional<Codec>& codec);
 /// Returns the size in bytes of `elements` encoded values of the type.
 int64_t encoded_bytes(const Codec& codec, int64_t elements, at::ScalarType dtype);
 
-/// `values`: flat, float or double, of any device. Returns uint8 [encoded_bytes] on the CPU. Where a value that is sent
-/// is not finite, or a value of the same block, it decodes to NaN or infinity.
+/// `values`: flat, float or double, of any device. Returns uint8 [encoded_bytes] on the CPU. If a value is not finite,
+/// it and (depending on the code) the other values of its block decode to NaN or infinity.
 at::Tensor encode(const Codec& codec, const at::Tensor& values);
 
 /// Adds `factor` times the decoded values to `sum`, flat and contiguous, of the dtype that was encoded, on any device.

@@ -1,5 +1,5 @@
-// Compression of what a replica sends again and again, with error feedback: what the code loses is added to what is
-// sent next, so that nothing is lost for good, only late.
+// Compression of values that a replica sends repeatedly, with error feedback: the error of the code is added to the
+// next values, so that nothing is lost, only delayed.
 //
 // Seide et al., "1-bit stochastic gradient descent and its application to data-parallel distributed training of speech
 // DNNs", 2014; Stich, Cordonnier, Jaggi, "Sparsified SGD with memory", 2018. For weights that are averaged every few
@@ -20,10 +20,11 @@
 
 namespace trireme {
 
-/// One stream of a replica. Needs memory for one copy of the weights from the first message on. Not thread-safe.
+/// A sequence of messages of one replica. Needs memory for one copy of the weights from the first message on. Not
+/// thread-safe.
 class ErrorFeedback {
  public:
-  /// nullopt: nothing is compressed. `name`: of the stream, in states.
+  /// `codec`: nullopt: nothing is compressed. `name`: name of the errors in saved states.
   ErrorFeedback(std::optional<Codec> codec, std::string name) : codec_(codec), name_(std::move(name)) {}
 
   bool is_wanted() const { return codec_.has_value(); }
@@ -31,9 +32,10 @@ class ErrorFeedback {
   ErrorFeedback* if_wanted() { return is_wanted() ? this : nullptr; }
   const Codec& codec() const { return *codec_; }
 
-  /// What the code has lost so far, cut like `like`, zeros at first. For encode() and for messages without a code.
+  /// Returns the accumulated errors of the code, cut like `like`; zeros at first. For encode(), and to be added to
+  /// messages without a code.
   std::span<at::Tensor> errors(std::span<const at::Tensor> like);
-  /// Encodes values + error, and writes to `error`, a part of errors(), what the code loses. Values that are not
+  /// Encodes values + error. Writes the new error of the code to `error`, a part of errors(). Values that are not
   /// finite leave no error.
   at::Tensor encode(const at::Tensor& values, at::Tensor error) const;
 
@@ -49,18 +51,19 @@ class ErrorFeedback {
   std::vector<at::Tensor> errors_;  ///< empty before the first message
 };
 
-/// Weights that a replica sends, in place of which their change since the last exchange is encoded. The receiver knows
-/// the weights at that time up to the error. Needs memory for two copies of the weights. Not thread-safe.
+/// The weights that a replica sends. With compression, their change since the last exchange is encoded and sent
+/// instead. The receiver knows the weights of the last exchange up to the code's error. Needs memory for two copies of
+/// the weights. Not thread-safe.
 class SentWeights {
  public:
   explicit SentWeights(std::optional<Codec> codec) : feedback_(codec, "weights") {}
 
   /// Null: weights are sent as they are.
   ErrorFeedback* feedback() { return feedback_.if_wanted(); }
-  /// Marks the weights after the replicas' begin and after each exchange.
+  /// Notes the weights of an exchange. Call it after the policy's begin and after each exchange.
   void mark(std::span<const at::Tensor> weights);
-  /// Returns what is sent: the weights, or, for feedback(), their change since the mark, in memory of its own that is
-  /// valid until the next mark.
+  /// Returns the tensors to send: the weights or, with compression, their change since mark(). The change is in memory
+  /// of this object and valid until the next mark().
   std::span<const at::Tensor> to_send(std::span<const at::Tensor> weights);
 
   void fields(StateFields& fields, std::span<const at::Tensor> weights);
@@ -70,7 +73,8 @@ class SentWeights {
   std::vector<at::Tensor> mark_;  ///< empty without compression
 };
 
-/// The mean of the weights of all replicas, whose messages are compressed. Collective.
+/// The mean of the weights of all replicas, computed from compressed messages. All functions except fields() are
+/// collective.
 class CompressedMean {
  public:
   CompressedMean(std::optional<Codec> codec, Hub& hub) : feedback_(codec, "weights"), hub_(hub) {}
@@ -78,11 +82,12 @@ class CompressedMean {
   bool is_wanted() const { return feedback_.is_wanted(); }
   /// Call it when all replicas have the same weights, before the first mean.
   void begin(std::span<const at::Tensor> weights);
-  /// Replaces the weights by the last common ones plus the mean of the replicas' encoded changes: equal on all.
+  /// Replaces the weights by the last common weights plus the mean of the replicas' encoded changes. The result is
+  /// equal on all replicas.
   void average(std::span<at::Tensor> weights);
-  /// The same without a code. The errors are part of the messages, and then 0.
+  /// The same without a code. The accumulated errors are added to the messages and are 0 afterwards.
   void average_exactly(std::span<at::Tensor> weights);
-  /// Replaces `weights`, a copy, by what average_exactly would give, and changes nothing else.
+  /// Replaces `weights`, a copy, by the result that average_exactly would give, and changes nothing else.
   void look_ahead(std::span<at::Tensor> weights);
 
   void fields(StateFields& fields, std::span<const at::Tensor> weights);

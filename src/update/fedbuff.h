@@ -3,7 +3,7 @@
 //
 // Nguyen et al., "Federated learning with buffered asynchronous aggregation" (FedBuff), 2022: after K updates d the
 // model becomes w + rate / K * sum of s(t) d, with s(t) = 1 / sqrt(1 + t). t is the staleness of an update: how often
-// the model has changed since the client read it. The client goes on with the model as it is then.
+// the model has changed since the client read it. The client continues with the newest model.
 #pragma once
 
 #include <memory>

@@ -121,7 +121,7 @@ class Client final : public CentralReplica {
  private:
   ReplicaState exchanged_of(const ReplicaState& state) const { return local_ ? shared_part(*local_, state) : state; }
 
-  /// Returns local values that the server has, in the form of the state's.
+  /// Fetches local values from the server, cut like those of the state.
   ModelValues told_local(int operation, const ReplicaState& state) {
     Hub::Unmetered quiet(hub_);
     const Reply reply = hub_.visit(0, {.operation = operation});
@@ -134,7 +134,7 @@ class Client final : public CentralReplica {
             .statistics = statistics_of(tensors.subspan(mine.weights.size()))};
   }
 
-  /// Replaces the client's local values by some that the server has.
+  /// Replaces the client's local values by values from the server. `operation`: kOwn or kMean of FederatedServer.
   void take_local(int operation, const ReplicaState& state) {
     const ModelValues told = told_local(operation, state), mine = local_part(*local_, state);
     for (size_t p = 0; p < mine.weights.size(); ++p) mine.weights[p].copy_(told.weights[p]);
@@ -214,7 +214,8 @@ class Client final : public CentralReplica {
                       .numbers = {double(epoch_)}},
                      {}, {});
     if (!variate_feedback_.is_wanted()) return;
-    // c is the mean of all c_i only if c_i changes by what arrives. The next change has what is missing.
+    // c is the mean of all c_i only if c_i changes by exactly what the server receives, so the code's error is
+    // subtracted. The next change is computed anew and contains it.
     const std::span<at::Tensor> lost = variate_feedback_.errors(common_);
     for (size_t b = 0; b < common_.size(); ++b) common_[b].sub_(lost[b]);
     variate_feedback_.clear();
@@ -223,7 +224,8 @@ class Client final : public CentralReplica {
   /// Returns true if it wrote weights.
   bool answer(const ReplicaState& state) {
     works_ = false;
-    const bool wrote = local_ && bring_local(state);  // first: the answer may end the round, which is evaluated
+    // The answer may end the round, which is then evaluated, so the local values are brought first.
+    const bool wrote = local_ && bring_local(state);
     send_update(exchanged_of(state));
     anchor_.clear();  // frees memory: most clients have no work in most rounds
     pull_.clear();
@@ -265,13 +267,13 @@ class Client final : public CentralReplica {
       common_;  ///< the server's control variate when the round began; at its end the change of `own_`
 };
 
-/// "" for the mean, so that the text of runs that know no other way stays the same.
+/// Returns "" for the mean, so that the description of such runs is the same as before there were other aggregates.
 std::string describe(const AggregateOptions& options) {
   if (options.kind == AggregateOptions::Kind::mean) return "";
   return fmt::format(",aggregate={},trim={},byzantine={}", text_of(options.kind), options.trim, options.byzantine);
 }
 
-/// "" without privacy.
+/// Returns "" without privacy.
 std::string describe(const PrivacyOptions& options) {
   if (!options.is_wanted()) return "";
   return fmt::format(",noise={},delta={},noise_seed={}", options.noise, options.delta,

@@ -30,10 +30,11 @@ namespace trireme {
 /// Thread-safe, except for on_round and run_seconds, which must be set before the run.
 class FederatedPolicy : public UpdatePolicy {
  public:
-  /// Called at the end of each round, on the thread of the replica that ended it, while the server waits. The values
-  /// are the server's own memory; local parameters are the mean of the clients'.
+  /// Called at the end of each round, on the thread of the replica that ended it; the server waits meanwhile. The
+  /// values are the server's own memory. Local parameters in them are the means over the clients.
   OnRound on_round;
-  /// Converts a time of the hub's clock to seconds of the run, for the rounds' records. Null: they have the hub's.
+  /// Converts a time of the hub's clock to seconds of the run, for the rounds' records. Null: records have the hub's
+  /// time.
   RunSeconds run_seconds;
   virtual const FederatedOptions& options() const = 0;
   /// True if the options give the number of rounds. Otherwise rounds continue until stop().
@@ -42,9 +43,9 @@ class FederatedPolicy : public UpdatePolicy {
   virtual void stop() = 0;
   /// Returns the records of all finished rounds.
   virtual std::vector<RoundRecord> rounds() const = 0;
-  /// Where clients keep local parameters: returns each client's model, by client: the shared weights with a copy of the
-  /// local ones that it had at the end of its last round. Empty: all clients have the same model. Call it in on_round,
-  /// or while no client visits the server.
+  /// If clients have local parameters: returns the model of each client, by its number: the shared weights, and a copy
+  /// of the local parameters that the client had at the end of its last round. Empty if all clients have the same
+  /// model. Call it in on_round, or while no client visits the server.
   virtual std::map<int, ModelValues> own_models() const { return {}; }
   /// Returns what all finished rounds have spent of the clients' privacy; nullopt: the options ask for none.
   std::optional<PrivacySpent> privacy() const;

@@ -26,13 +26,13 @@ struct FederatedOptions {
   double clip_norm = 0;  ///< an update with a larger norm over all weights is scaled down to it; 0: no clipping
   /// share of a client's rounds in which it does not answer, drawn from the seed; requires rounds.timeout
   double dropout = 0;
-  AggregateOptions aggregate = {};  ///< what a round's answers add up to
+  AggregateOptions aggregate = {};  ///< how a round's answers are combined
   /// Requires clip_norm, a fraction above 0, clients that count equally, no control variates, and a model without
   /// running statistics. rounds.secret must be set.
   PrivacyOptions privacy = {};
   /// SCAFFOLD. Requires clients with plain SGD, as AggregateOptions::Kind::normalized does.
   bool control_variates = false;
-  Moments moments = Moments::reset;  ///< applied when a client begins a round; `averaged` is not supported
+  Moments moments = Moments::reset;  ///< of a client, at the beginning of a round; `averaged` is not supported
   /// FedBN and FedPer (update/local_parts.h): UpdatePolicy::local_parameters. They are neither sent nor averaged;
   /// clipping, FedProx's term and control variates leave them out. Not with privacy.
   std::vector<std::string> local_parameters = {};

@@ -36,8 +36,8 @@ struct RoundOptions {
   double fraction = 1;  ///< C
   double timeout = 0;   ///< seconds; a longer round ends with the clients that have answered. 0: no limit
   uint64_t seed = 0;
-  /// Set: each client is selected by itself, with probability `fraction`, drawn from this secret instead of the seed. A
-  /// round may then have no clients.
+  /// If set: each client is selected independently, with probability `fraction`, drawn from this secret instead of the
+  /// seed. A round may then have no clients.
   std::optional<uint64_t> secret = {};
 };
 
@@ -46,7 +46,8 @@ class FederatedRounds {
  public:
   /// Begins round 0 at time 0.
   explicit FederatedRounds(const RoundOptions& options);
-  /// Restarts round 0, in which no client has begun, at time `now` with the clients that are present.
+  /// Selects the clients of round 0 again, at time `now`, among those that are present. Call it before any client has
+  /// begun.
   void start(double now) { select(now); }
 
   bool is_over() const {

@@ -126,7 +126,7 @@ void FederatedServer::server_fields(StateFields& fields, double now) {
   }
   bool stops = stops_;
   fields.value("rounds stop", stops);
-  stops_ = stops && !fields.reads();  // a resumed run decides again when it is long enough
+  stops_ = stops && !fields.reads();  // a resumed run decides anew when it ends
   if (fields.reads()) rounds_.reopen();
   if (fields.reads()) resumed_ = now;
   MutexLock lock(mutex_);
@@ -156,12 +156,12 @@ std::optional<Reply> FederatedServer::join(const CentralShard& shard, int client
   if (holds()) return Reply{.numbers = {kIsHeld, 0}};
   if (!rounds_.may_begin(client)) return std::nullopt;
   rounds_.begin(client);
-  changes_.erase(client);  // of a connection that broke
+  changes_.erase(client);  // left by an earlier connection of the client, which broke
   return Reply{.tensors = copies_of_values(shard), .numbers = {kWorks, double(rounds_.round())}};
 }
 
-/// `told`: the epoch of the client's own variate; -1: it has none. A client that has lost the variate that is part of
-/// the mean makes the mean wrong for ever, so a new epoch begins, in which all variates are zero.
+/// `told`: the epoch of the client's own variate; -1: it has none. If a client has lost its variate, which is a part of
+/// the mean, the mean would stay wrong. So a new epoch begins, in which all variates are zero.
 Reply FederatedServer::variate(const CentralShard& shard, int client, int64_t told) {
   if (counted_.contains(client) && told != epoch_) {
     ++epoch_;
@@ -177,9 +177,9 @@ Reply FederatedServer::variate(const CentralShard& shard, int client, int64_t to
   return reply;
 }
 
-/// The change counts if the answer that follows it does.
+/// Stores the change of a client's variate. It counts if the client's answer, which follows, counts.
 void FederatedServer::note_change(const CentralShard& shard, int client, CentralRequest& request) {
-  request.is_used = false;  // the answer is
+  request.is_used = false;  // only the answer counts as used
   if (request.parts.size() != shard.weights.size())
     fail_run({"a request to the parameter server", "it brings no control variate", "", "use the same policy"});
   if (request.whole_number(0) != epoch_) return;
@@ -227,8 +227,8 @@ bool FederatedServer::take(int client, const CentralRequest& request) {
   return true;
 }
 
-/// Returns the round's update; empty: too few clients have answered. With privacy even a round without answers has
-/// one: that there were none must not show.
+/// Returns the round's update; empty if too few clients have answered. With privacy, a round without answers has an
+/// update too, so that the result does not reveal that there were none.
 std::vector<at::Tensor> FederatedServer::update_of_round(const CentralShard& shard) const {
   const PrivacyOptions& privacy = options_.privacy;
   if (!privacy.is_wanted()) return sum_.is_enough() ? sum_.update() : std::vector<at::Tensor>();

@@ -27,11 +27,11 @@ namespace trireme {
 /// Requests: `join` waits until the client works in the open round; its reply has the outcome, the round and the
 /// weights. `answer` (round, samples, progress) brings the client's update; its reply says whether it counts. `leave`:
 /// the client takes no further part. `return`: it takes part again. With control variates, `variate` fetches the
-/// server's after `join`, and `change` brings that of the client's before `answer`.
+/// server's control variate after `join`, and `change` brings the change of the client's before `answer`.
 ///
-/// With local parameters the server also has each client's newest ones, for evaluations and checkpoints: `keep` brings
-/// them, unmetered. `own` fetches them again, or the mean of all where the client has brought none; `mean` fetches that
-/// mean. They are never part of another client's weights before the run's end.
+/// With local parameters the server also stores the newest ones of each client, for evaluations and checkpoints. `keep`
+/// brings a client's local parameters, unmetered. `own` fetches them again; if the client has brought none, it fetches
+/// the mean over all clients, as `mean` does. Before the end of the run they never enter the weights of another client.
 class FederatedServer final : public CentralServer {
  public:
   enum Joined { kWorks, kIsOver, kIsHeld };
@@ -58,7 +58,8 @@ class FederatedServer final : public CentralServer {
   }
   void lose(int client, double) override { rounds_.lose(client); }
   void readmit(int client, double now) override { rounds_.readmit(client, now); }
-  /// With local parameters: their mean over the clients.
+  /// The shared values. Local parameters, if there are any, are the means over the clients; nullopt if no client has
+  /// brought its own yet.
   std::optional<ModelValues> values() const override;
 
   void stop() { stops_ = true; }

@@ -46,7 +46,8 @@ class LocalSgdReplica final : public ReplicaPolicy {
   ModelValues values_for_evaluation(ReplicaState& state) override {
     Hub::Unmetered evaluation(hub_);
     ModelValues values = values_of(state);
-    // either all have averaged and nothing has changed since, or none has
+    // All replicas call this after the same step: either all have just averaged, and the mean changes nothing, or none
+    // has.
     if (mean_.is_wanted()) mean_.look_ahead(values.weights);
     else average(values.weights, weight());
     average_statistics(values.statistics, weight(), {}, hub_);

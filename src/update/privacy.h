@@ -1,10 +1,10 @@
 // Differential privacy of federated clients, and an accountant of what a run spends of it.
 //
-// In each round every client is selected by a coin of its own (Poisson sampling). The norm of its update is at most
+// In each round every client is selected independently (Poisson sampling). The norm of its update is at most
 // `clip_norm`. Normal noise is added to the sum of the updates, which is divided by the expected number of clients:
 // McMahan, Ramage, Talwar, Zhang, "Learning differentially private recurrent language models", 2018, with equal weights
-// and their fixed-denominator estimator. What is protected is whether a client took part at all: with one client more
-// or fewer, every set of results is at most e^epsilon times as probable, plus delta.
+// and their fixed-denominator estimator. Protected is the fact that a client took part: with one client more or fewer,
+// the probability of any set of results changes at most by the factor e^epsilon, plus delta.
 //
 // Accountant: Renyi differential privacy of the sampled Gaussian mechanism at whole orders (Mironov, Talwar, Zhang,
 // "Renyi differential privacy of the sampled Gaussian mechanism", 2019, section 3.3). Rounds add up. Conversion to
@@ -22,8 +22,8 @@ namespace trireme {
 struct PrivacyOptions {
   double noise = 0;  ///< standard deviation of the noise of the sum, in units of clip_norm; 0: no privacy
   double delta = 0;
-  /// Key of the noise and of the selection. With it the noise can be taken away. Not set: from the system's random
-  /// numbers.
+  /// Key of the noise and of the selection. A party that knows it can subtract the noise. Not set: a random number of
+  /// the system.
   std::optional<uint64_t> seed = {};
 
   bool is_wanted() const { return noise > 0; }

@@ -74,7 +74,7 @@ at::Tensor RoundSum::stacked(size_t part) const {
   return at::stack(rows);
 }
 
-/// Krum: the answer whose nearest answers, all but `byzantine` and two, are nearest.
+/// Krum: returns the answer with the least sum of squared distances to its n - `byzantine` - 2 nearest answers.
 size_t RoundSum::nearest_to_others() const {
   const size_t n = all_.size();
   const size_t neighbours = n - size_t(options_.byzantine) - 2;
@@ -131,7 +131,7 @@ void RoundSum::clear() {
 
 void RoundSum::fields(StateFields& fields, std::span<const at::Tensor> weights) {
   fields.value("round sum samples", samples_);
-  if (options_.kind == Kind::mean) {  // the samples say the rest
+  if (options_.kind == Kind::mean) {  // the other values follow from the samples
     count_ = samples_ > 0 ? 1 : 0;
     weights_ = samples_;
   } else {

@@ -1,10 +1,10 @@
-// What a round of clients adds up to.
+// Combines the answers of a round's clients into one update.
 //
 // Mean: McMahan et al., "Communication-efficient learning of deep networks from decentralized data", 2017: clients
 // count by their samples. Normalized: Wang et al., "Tackling the objective inconsistency problem in heterogeneous
-// federated optimization" (FedNova), 2020. Against clients that send anything: the median and the trimmed mean of each
-// element (Yin et al., "Byzantine-robust distributed learning", 2018) and Krum (Blanchard et al., "Machine learning
-// with adversaries", 2017); there all clients count equally.
+// federated optimization" (FedNova), 2020. Against clients that send arbitrary values: the median and the trimmed mean
+// of each element (Yin et al., "Byzantine-robust distributed learning", 2018) and Krum (Blanchard et al., "Machine
+// learning with adversaries", 2017); there all clients count equally.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +21,7 @@ namespace trireme {
 struct AggregateOptions {
   enum class Kind { mean, equal, normalized, median, trimmed_mean, krum } kind = Kind::mean;
   double trim = 0.1;      ///< trimmed_mean: the share of the answers that is left out at each end, rounded up
-  int64_t byzantine = 0;  ///< krum: how many clients may send anything
+  int64_t byzantine = 0;  ///< krum: number of clients that may send arbitrary values
 };
 
 /// "mean", "median", ...
@@ -45,7 +45,8 @@ class RoundSum {
   double samples() const { return samples_; }
   /// Returns the clients' common update, by part, in double. Requires is_enough().
   std::vector<at::Tensor> update() const;
-  /// Returns the sum of the updates, scaled and weighted; empty if there are none. Not if all answers are kept.
+  /// Returns the sum of the updates, scaled and weighted; empty if there are none. Not for kinds that keep all answers
+  /// (median, trimmed mean, Krum).
   std::vector<at::Tensor> total() const;
   /// Running statistics of all samples.
   std::span<const RunningStatistics> statistics() const { return statistics_; }

@@ -1,6 +1,6 @@
 // Synchronous training: a gradient of all workers in every step, with one copy of the weights for all.
 //
-// The step itself is a plan's (its data axis): with one copy of the weights there is nothing to agree on, and this
+// The plan itself sums the gradients (its data axis). There is one copy of the weights and nothing to agree on, so this
 // policy does nothing. It gives a name to what the field calls synchronous data parallelism (Sergeev, Del Balso,
 // "Horovod: fast and easy distributed deep learning in TensorFlow", 2018; Li et al., "PyTorch distributed: experiences
 // on accelerating data parallel training", 2020) among the policies of a run on a modelled clock. In real time, the

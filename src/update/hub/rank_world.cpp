@@ -97,8 +97,8 @@ std::vector<int> all_of(const Communicator& communicator) {
   return ranks;
 }
 
-/// Marks a group as used on rank 0 by a thread other than the rank's main thread. Then it is not an error if one rank
-/// waits there for the other while that one waits for it in a collective.
+/// Marks a group as used on rank 0 by a thread other than the rank's main thread. Then it is no error if one rank waits
+/// in this group for the other, which at the same time waits for the first in a collective of another group.
 std::unique_ptr<Communicator> beside(std::unique_ptr<Communicator> group) {
   if (auto* const member = dynamic_cast<GroupMember*>(group.get())) member->work_beside();
   return group;
@@ -125,7 +125,7 @@ class RankHub final : public CommunicatorHub {
   }
 
   bool reports() const override { return world_.on_report_ && replica() > 0; }
-  /// Takes the answer to the report before, which has come while the replica worked.
+  /// Also takes the answer to the previous report, which has usually arrived while the replica worked.
   void report(Request request) override {
     const VirtualTime::Untimed quiet(What::everything);
     messages_->report(request);
@@ -167,7 +167,7 @@ class RankHub final : public CommunicatorHub {
 
   RankWorld& world_;
   VisitsByMessage* const messages_;  ///< owned by its ends; null: none
-  int unanswered_ = 0;               ///< reports
+  int unanswered_ = 0;               ///< number of reports without an answer
   int64_t announced_ = 0;
   FlightRecorder* const recorder_;  ///< null: no process reads it
   int64_t steps_ = 0;

@@ -65,7 +65,7 @@ class VirtualWorld::VisitsOverLinks final : public Visits {
   }
 
  private:
-  /// Does not give the turn away if no time passes, so no other runner comes in between.
+  /// If no time passes, the thread keeps its turn, and no other runner runs in between.
   void move_to(double time) {
     if (time > world_.time_->now()) world_.time_->advance_to(time);
   }

@@ -180,7 +180,8 @@ bool RemoteServer::all_have_begun() const {
                      [](const Client& c) { return c.has_begun || c.is == Is::awaited || c.is == Is::joined; });
 }
 
-/// The clients that began the run do something together first, in which a later one would be missed.
+/// Starts clients that joined late. It waits until all clients that began the run have begun, because these first make
+/// collectives together, without later ones.
 void RemoteServer::start_late_clients() {
   if (!started_ || !all_have_begun()) return;
   for (int client = 0; client < replicas(); ++client)

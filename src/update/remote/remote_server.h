@@ -6,8 +6,8 @@
 //
 // A client joins with the token (wire.h), states what it will train, and gets a number. It begins when all clients have
 // joined or, if the policy allows lost replicas to return, when `enough` have. A client that joins later is treated
-// like one that returns; it is started once all clients of the beginning have begun. A client whose connection ends, or
-// that shows no sign of life for WireHeartbeat::lost_after, is lost. Then the run ends or the others continue, see
+// like one that returns; it is started when all clients that began the run have begun. A client whose connection ends,
+// or that shows no sign of life for WireHeartbeat::lost_after, is lost. Then the run ends or the others continue, see
 // UpdatePolicy::when_lost. An invalid message from a client with the token loses that client, never the server.
 #pragma once
 
