@@ -48,13 +48,13 @@ struct InputForm {
 /// Returns the shape of a raw sample, for a model that reads samples of `sample`.
 Shape raw_shape(const InputForm& form, const Shape& sample);
 
-/// What each feature of a table's sample is, for code that computes all of them at once. Of the entries for `x`, the
-/// raw value of its column: a number is (x - mean) / deviation with median for a missing x; a category is 1 if x ==
-/// code; a missing mark is 1 if x is NaN.
+/// How each feature of a table's sample is computed, as lists by feature, for code that computes all features at once.
+/// x is the raw value of the feature's column. A number is (x - mean) / deviation, with the median if x is missing. A
+/// category is 1 if x == code, else 0. A missing mark is 1 if x is NaN, else 0.
 struct TableFeatures {
   std::vector<int64_t> column;
   std::vector<double> median, mean, deviation, code;
-  std::vector<int64_t> is_number, is_category;  ///< 0 or 1; neither: a missing mark
+  std::vector<int64_t> is_number, is_category;  ///< 0 or 1; both 0: a missing mark
 };
 TableFeatures features_of(const InputForm& form);
 

@@ -65,7 +65,8 @@ Module script_module(const Model& model, const TensorMap& weights) {
   return module;
 }
 
-// Constants are on the CPU; they go where the data are. `input_float` and `input_type` are there for their dtypes.
+// Constants are on the CPU and are copied to the device of the data. Only the dtypes of `input_float` and `input_type`
+// are used.
 constexpr const char* kRawImages = R"(def forward(self, data):
     mean = self.input_mean.to(data.device)
     numbers = (data.to(mean.dtype) / 255.0 - mean) / self.input_deviation.to(data.device)

@@ -136,7 +136,7 @@ class Interpreter {
   };
   std::unordered_map<const void*, Captured> captured_;
   std::unordered_map<const void*, View> views_;
-  // Storages overwritten with data or random numbers, in part or although they began as constants.
+  // Storages into which data or random numbers were written: into a part of them, or after they had begun as constants.
   std::unordered_map<const void*, c10::Storage> overwritten_;
   std::map<std::string, const Node*> changed_, read_;  // buffers, with the first node that does so
   std::unordered_map<const Node*, std::vector<const torch::jit::Value*>> last_reads_;

@@ -11,7 +11,7 @@ namespace trireme {
 
 namespace {
 
-/// Whether this libtorch has the kernels and this GPU can run them (compute capability 8.0 or more) shows when they
+/// True if this libtorch has the kernels and this GPU can run them (compute capability 8.0 or more). Found by a trial
 /// run.
 bool runs_here() {
   static const bool runs = [] {
@@ -47,8 +47,8 @@ FlashAttention flash_attention(const at::Tensor& queries, const at::Tensor& keys
 std::array<at::Tensor, 3> flash_attention_backward(const at::Tensor& output_gradient, const at::Tensor& queries,
                                                    const at::Tensor& keys, const at::Tensor& values,
                                                    const FlashAttention& forward, bool causal, double scale) {
-  // Undefined: sequences of one length have no table of lengths; without dropout no random numbers were drawn, but the
-  // operator asks for a state.
+  // The undefined arguments {} are tables of sequence lengths, which sequences of one length do not have. Without
+  // dropout no random numbers were drawn, but the operator requires tensors for their state.
   const at::Tensor state = at::empty({2}, queries.options().dtype(at::kLong)), unused = at::empty({0}, state.options());
   auto [q, k, v] = at::_scaled_dot_product_flash_attention_backward(
       output_gradient, queries, keys, values, forward.output, forward.logarithms, {}, {}, queries.size(2), keys.size(2),

@@ -51,7 +51,8 @@ void check_rows(const Layer& layer, const at::Tensor& indices, int64_t rows) {
                  "check the dataset's tokens or the size of the model's vocabulary");
 }
 
-/// add_rows for a target that the host cannot read. Indices outside are sent to a row more, which the operator skips.
+/// add_rows for a target that the host cannot read. Indices outside of the target go to one extra row, which the
+/// operator skips.
 void add_rows_on_device(const at::Tensor& target, const at::Tensor& gradient, const at::Tensor& indices, int64_t first,
                         int64_t rows, int64_t padding) {
   const int64_t local = target.size(0);

@@ -61,13 +61,14 @@ double RotaryEmbedding::forward_flops(std::span<const Shape> inputs) const {
   return 3.0 * double(element_count(inputs[0]));
 }
 
-/// The rule for longer texts: Llama 3.1 (Meta, 2024), with a smooth passage between the two kinds of waves.
+/// The rule for longer texts: Llama 3.1 (Meta, 2024), with a smooth transition between speeds that stay and speeds that
+/// are divided by the factor.
 std::vector<double> RotaryEmbedding::speeds(int64_t pairs) const {
   std::vector<double> all;
   all.reserve(size_t(pairs));
   for (int64_t i = 0; i < pairs; ++i) {
     const double speed = std::pow(options_.base, -double(i) / double(pairs));
-    const double waves = double(options_.original_positions) * speed / kTurn;  // that fit the original positions
+    const double waves = double(options_.original_positions) * speed / kTurn;  // full turns over the original positions
     const double share = std::clamp((waves - options_.low) / (options_.high - options_.low), 0.0, 1.0);
     all.push_back(speed * (share + (1 - share) / options_.factor));
   }

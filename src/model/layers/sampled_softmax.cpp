@@ -72,15 +72,15 @@ at::Tensor log_expected_counts(const at::Tensor& labels, double classes, double 
   return chances.neg_().log1p_().mul_(tries).expm1_().neg_().log_();
 }
 
-/// Adds rows, of which several may be for one index, in the order of the indices: its bits are reproducible. Does not
-/// check the indices, so the host does not wait for them.
+/// Adds each row to the target's row with its index; several rows may have the same index. They are added in order, so
+/// the bits are reproducible. The indices are not checked, so that the host need not wait for them.
 void add_rows_in_order(const at::Tensor& target, const at::Tensor& indices, const at::Tensor& rows) {
   at::Tensor sum = target;
   at::_index_put_impl_(sum, {indices}, rows.to(target.scalar_type()), /*accumulate=*/true, /*unsafe=*/true);
 }
 
 /// SampledSoftmax::add_parameter_gradients for tensors that the host cannot read. Labels of other workers take part
-/// with a gradient of 0, as the number of the worker's own would be read by the host.
+/// with a gradient of 0: to leave them out, the host would have to read how many labels are the worker's own.
 void add_gradients_on_device(LayerCall& call, const at::Tensor& candidate_gradient, const at::Tensor& label_gradient,
                              const at::Tensor& own_labels) {
   const at::Tensor &states = call.saved.at(kSampledStates), &classes = call.saved.at(kSampledClasses);
