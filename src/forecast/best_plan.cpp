@@ -166,7 +166,7 @@ Plan exact_plan(const BestPlan& best, const RunSpec& experiment, const Model& mo
 
 namespace {
 
-/// The placement, on any number of devices for each replica, that is the fastest by the simulator.
+/// Returns the placement that is fastest in the simulator, among all numbers of devices per replica.
 PlannedPlan best_placement(const RunSpec& experiment, const Model& model, const DeviceChoice& devices) {
   const CostSource& source = devices.source_of(devices.orders.front());
   const std::string where = fmt::format("strategy {}", kPlacement.name);

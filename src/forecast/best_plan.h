@@ -23,8 +23,8 @@ struct DeviceChoice {
 /// with more memory never get a slower plan, except: the time limit ends a search; a plan simulates faster than the
 /// formula says by more than kFormulaError (plan_search.h); unequal devices grow by different factors; or the search is
 /// not thorough. The best may use fewer devices than there are. Each order of the devices is a separate search with its
-/// part of the time. The answer and its finalists are those of the best order, plus one finalist of each other order:
-/// the best, or, if none fits, the one that is nearest to fitting. Plans that do not use the first devices name theirs
+/// part of the time. The result has the answer and the finalists of the best order. Each other order adds one finalist:
+/// its best or, if none fits, the one that lacks least memory. Plans that do not use the first devices name theirs
 /// (Plan::cluster_devices). The caller must check whether there is a plan (check_found) and whether the first finalist
 /// fits (check_fits).
 BestPlan find_best_plan(const RunSpec& experiment, const Model& model, const DeviceChoice& devices,
@@ -36,20 +36,21 @@ struct PlannedPlan {
 };
 
 /// Returns the plan of "hybrid-static", "asa" or "placement" on all of these devices, in their first order. Errors
-/// (user): no plan fits into memory; the batch has fewer samples than a plan needs; nothing is gained by a placement.
+/// (user): no plan fits into memory; the batch has fewer samples than a plan needs; the best placement does not use all
+/// devices of a replica.
 PlannedPlan planned_plan(const std::string& name, const RunSpec& experiment, const Model& model,
                          const DeviceChoice& devices);
 
-/// Returns the plan of "placement" on all devices of `source` with this many devices for each replica; nullopt: nothing
-/// is gained by one, or it does not divide the devices or the batch (planner/placement/placed_plans.h).
+/// Returns the plan of "placement" on all devices of `source` with this many devices for each replica; nullopt: there
+/// is none (the cases are those of placed_plan in planner/placement/placed_plans.h).
 std::optional<Plan> placement_of_replicas(const RunSpec& experiment, const Model& model, const CostSource& source,
                                           int devices);
 
 /// Searches for the strategy "exact". Errors (user): no plan was found, or none fits into memory.
 BestPlan search_exact(const RunSpec& experiment, const Model& model, const DeviceChoice& devices);
 
-/// Returns the plan of the strategy "exact" from its search on `devices` devices. `trials` choose among the finalists;
-/// null, or where they cannot: to_run(). Errors (user): workers are processes, and no plan uses all of them.
+/// Returns the plan of the strategy "exact" from its search on `devices` devices. `trials` choose among the finalists.
+/// If it is null or cannot choose, to_run() does. Errors (user): workers are processes, and no plan uses all of them.
 Plan exact_plan(const BestPlan& best, const RunSpec& experiment, const Model& model, int devices, FinalTrials* trials);
 
 /// Errors (user), beginning with `where`: there is no plan, or none was found in time.

@@ -25,13 +25,14 @@ void describe_links(const LinkMeasurement& links, Cluster& cluster) {
   cluster.nodes = {ClusterNode{.link = link, .price_per_hour = 0, .instance = ""}};
 }
 
-/// Workers that compute at the same time: processes may see one GPU each, and be on several machines.
+/// Returns how many workers can compute at the same time. (A process may see only one GPU, and processes may be on
+/// several machines.)
 int places_there(const RunSpec& experiment, const Fingerprint& machine) {
   return experiment.processes && machine.gpus > 0 && experiment.gpus > 0 ? experiment.gpus : machine.places();
 }
 
-/// The workers' machines and connections, instead of the links between threads that a profile has. `processes`: the
-/// workers are processes, not threads with emulated links.
+/// Replaces the links of a profile, which are between threads, by those of the workers' machines. `processes`: true if
+/// the workers are processes, false if they are threads with emulated links.
 void connect_machines(const ProcessMachines& machines, bool processes, CostSource& source) {
   Cluster& cluster = source.cluster;
   int nodes = 0;  // of the devices; there may be more ranks
@@ -52,7 +53,8 @@ void connect_machines(const ProcessMachines& machines, bool processes, CostSourc
   cluster.overlap = source.links->overlap();
 }
 
-/// The same of processes on these machines. `threads`: by rank, of the first ranks.
+/// True if on some machine the processes have more threads than the machine has cores. `threads`: number of threads by
+/// rank, of the first ranks.
 bool are_crowded(const ProcessMachines& machines, const std::vector<int>& threads) {
   std::vector<int> wanted(machines.cores.size());
   for (size_t rank = 0; rank < threads.size(); ++rank) wanted[size_t(machines.of_rank[rank])] += threads[rank];

@@ -1,4 +1,4 @@
-// Sources of predicted seconds: this machine as measured, or a described machine.
+// Sources of predicted seconds: measurements of this machine, or the description of a machine.
 #pragma once
 
 #include <memory>

@@ -19,13 +19,15 @@ constexpr double kClearlySlower = 0.25;  // than the fastest of a round
 
 bool has_fewer_parts(const Finalist* a, const Finalist* b) { return parts_of(a->rated.plan) < parts_of(b->rated.plan); }
 
-/// Fewer parts, and of equally many a smaller tensor degree: plain data parallelism before all others.
+/// True if `a` has fewer parts or, with equally many, a smaller tensor degree. Plain data parallelism comes before all
+/// other plans.
 bool is_plainer(const Finalist* a, const Finalist* b) {
   const auto key = [](const Plan& plan) { return std::pair(parts_of(plan), plan.layers.back().tensor); };
   return key(a->rated.plan) < key(b->rated.plan);
 }
 
-/// Plans with the same text differ in their schedule at most.
+/// Returns the plan's short text without schedule and optimizer sharding. Plans with equal texts differ at most in
+/// these two.
 std::string without_schedule(const Finalist& finalist, const Model& model) {
   Plan plan = finalist.rated.plan;
   plan.schedule = Plan().schedule;
@@ -33,7 +35,7 @@ std::string without_schedule(const Finalist& finalist, const Model& model) {
   return plan.in_short(model);
 }
 
-/// The finalists to try, as choose() says.
+/// Returns the finalists to try; see FinalTrials::choose.
 std::vector<const Finalist*> candidates(const std::vector<Finalist>& finalists, const Model& model, int devices,
                                         const Finalist& simplest, double plainest_within) {
   std::vector<const Finalist*> usable;  // the fastest first

@@ -1,6 +1,6 @@
 // Final trials: a search on this machine ends with real steps of the plans that its predictions cannot tell apart.
-// Measured layers have errors, and the plan that is predicted to be the fastest of thousands is the one that these
-// errors favour most.
+// Measured layers have errors. Among thousands of plans, the one with the fastest prediction is the one whose
+// prediction has the most favourable errors.
 #pragma once
 
 #include <string>
@@ -16,21 +16,22 @@ class FinalTrials {
  public:
   /// `measure_step`: a step as the training will run it. `core_seconds`: the speed of the cores at which the trials are
   /// compared (Predictions::core_seconds); 0: as measured. `plainest_within`: the plainest plan, data parallelism, is
-  /// tried if it is predicted to take at most that much longer than the fastest (1: twice as long).
+  /// tried if its predicted step is at most that share longer than the fastest (1: twice as long).
   FinalTrials(MeasureStep measure_step, double core_seconds, double plainest_within = kWithin);
 
   /// Returns the finalist to train under, of those that fit and have this number of devices (0: any). Tries up to
-  /// kMostTried of those that are predicted to take at most kWithin longer than the fastest: that one, the one that
-  /// to_run() would choose, the fastest of those with the fewest parts, and the next fastest ones, those that differ
-  /// only in their schedule last; of plans that differ in optimizer sharding only, or not at all in their short
-  /// description, the one with fewer parts. They take turns; one that is clearly slower drops out after a round. Of
-  /// those that took at most kNoise longer than the fastest, returns the one with the fewest parts. Plans that a run
-  /// refuses are left out, and those with steps that are too long (trial_rounds). Null: nothing was measured, because
-  /// there are not two such plans, or predictions are not based on measurements, or none could run.
+  /// kMostTried plans whose predicted step is at most kWithin longer than the fastest: the fastest, the one that
+  /// to_run() would choose, the fastest of those with the fewest parts, then the next fastest ones. Plans that differ
+  /// from a chosen one only in their schedule come last. Of plans that differ only in optimizer sharding, or have the
+  /// same short description, only the one with the fewest parts is tried. The plans are tried in turn, in several
+  /// rounds; one that is clearly slower drops out after a round. Of the plans whose step took at most kNoise longer
+  /// than the fastest, returns the one with the fewest parts. Plans that a run refuses, and plans whose steps are too
+  /// long (trial_rounds), are left out. Returns null if nothing was measured: there are fewer than two such plans, the
+  /// predictions are not based on measurements, or no plan could run.
   const Finalist* choose(const std::vector<Finalist>& finalists, const Model& model, int devices = 0);
 
-  /// Returns a line that says what the plans took at the last choice and which could not run, and forgets it; "":
-  /// nothing was tried.
+  /// Returns a line with the measured seconds of the plans of the last choice and the plans that could not run; "" if
+  /// nothing was tried. A second call returns "".
   std::string take_line(const Model& model);
 
   static constexpr size_t kMostTried = 4;

@@ -42,18 +42,18 @@ struct Finalist {
   bool is_measured = false;    ///< true: the simulated times are based on measurements of this machine
 };
 
-/// Returns the finalist to train under where it cannot be tried (FinalTrials). Measured times have errors: the plan
-/// that is predicted to be the fastest of many is the one that the errors favour most, and a plan with more parts
-/// (stages, micro-batches, changes of the mesh) can differ more from its prediction. So, among the plans that fit and
-/// are predicted to take at most kDoubt longer than the fastest, the plan with the fewest parts is returned. For
-/// described devices the errors are the same for all plans, and the limit is kEqual: no gain that small is worth a more
-/// complicated plan. `devices`: the number that the plan must use, for workers that are processes already started; 0:
-/// any. Null: no finalist has this number.
+/// Returns the finalist to train under, for cases without trial steps (FinalTrials). Measured times have errors: of
+/// many plans, the one with the fastest prediction is the one with the most favourable errors, and a plan with more
+/// parts (stages, micro-batches, changes of the mesh) can differ more from its prediction. So the function returns the
+/// plan with the fewest parts among those that fit and whose predicted step is at most kDoubt longer than the fastest.
+/// For described devices the errors are the same for all plans, and the limit is kEqual, because a gain that small is
+/// not worth a more complicated plan. `devices`: the number that the plan must use, for workers that are processes
+/// already started; 0: any. Null: no finalist has this number.
 inline constexpr double kDoubt = 0.2, kEqual = 0.01;
 const Finalist* to_run(const std::vector<Finalist>& finalists, int devices = 0);
 
 struct BestPlan {
-  /// The planner's answer: by its formula, for devices with at most a fifth more memory than these have.
+  /// The planner's answer by its formula. Its memory limit is at most a fifth above that of these devices.
   PlanAnswer answer;
   bool answer_fits = true;  ///< true: the program of the answer's plan fits into the devices' memory
   /// Best first: those that fit before others, then by the objective: simulated time, counted memory, or money. Empty
@@ -67,10 +67,11 @@ struct BestPlanOptions {
   Objective objective = Objective::time;
   std::optional<double> limit = 60;     ///< seconds for the search
   double tolerance = 0;                 ///< PlanRequest::tolerance
-  std::vector<int> micro_batches = {};  ///< numbers of them to search; empty: PlanSpace's
-  /// False: begins with the devices' memory as limit and ends when a plan fits that no searched plan beats by the
-  /// formula by more than `tolerance`; with tolerance 0, when any plan fits. If none fits, goes on as if true. Faster:
-  /// for searches during a run and for clusters of hundreds of devices. With more memory the plan may then be slower.
+  std::vector<int> micro_batches = {};  ///< numbers of micro-batches to search; empty: those of PlanSpace
+  /// False: a faster search, for searches during a run and for clusters of hundreds of devices. It begins with the
+  /// devices' memory as limit. It ends when a plan fits and, by the formula, no plan of the search is faster by more
+  /// than `tolerance`; with tolerance 0, when any plan fits. If no plan fits, it continues as if `thorough` were true.
+  /// After a search that is not thorough, devices with more memory may get a slower plan.
   bool thorough = true;
 };
 

@@ -1,5 +1,5 @@
-// The memory that an update policy needs beside a replica's training: copies of weights, the parameter server, what an
-// exchange needs meanwhile.
+// The memory that an update policy needs in addition to a replica's training: copies of weights, the parameter server,
+// and temporary memory of an exchange.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace trireme {
 
-/// Bytes on the device of a replica's first worker, of the replica that needs the most.
+/// Bytes on the device of a replica's first worker; those of the replica that needs the most.
 struct AgreementMemory {
   int64_t between = 0;     ///< held between exchanges
   int64_t exchanging = 0;  ///< the most at a time, in an exchange
 };
 
-/// Adds it to the memory of a worker that trains. During an exchange there are no activations.
+/// Adds the policy's memory to that of a worker that trains. During an exchange there are no activations.
 void add(const AgreementMemory& memory, MemoryUse& worker);
 
 }  // namespace trireme

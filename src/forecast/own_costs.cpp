@@ -139,7 +139,7 @@ ShardingOption OwnCosts::option_of(NodeId node, const std::string& split, int te
   return found == options.end() ? options.front() : *found;
 }
 
-/// `node`, `split`: of the call that asks.
+/// `node`, `split`: those of the requested call.
 OwnCosts::Factors OwnCosts::factors_of_row(const Group& group, const OwnTime& row, NodeId node,
                                            const std::string& split, int kind) const {
   double forward = 0, backward = 0, input = 0, weight = 0;

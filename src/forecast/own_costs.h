@@ -14,11 +14,12 @@
 
 namespace trireme {
 
-/// A row's layers take the row's seconds together, each in proportion to its predicted seconds. So with the row's
-/// samples and tensor degree their sum is exactly the row's. For other samples the predicted seconds are multiplied by
-/// the same factor; between two rows that differ in their samples, by the factor on the line between theirs. For a
-/// tensor degree without rows, the factors of the nearest degree hold. Times hold for every kind of device. Layers
-/// without a row, memory and updates stay as predicted. Own times contain all launches.
+/// The seconds of a row are divided among its layers in proportion to their predicted seconds. So with the row's
+/// samples and tensor degree, the sum over the layers is exactly the row's. For other numbers of samples the predicted
+/// seconds are multiplied by the same factor (own over predicted seconds); between two rows with different samples, by
+/// a factor that is interpolated linearly. A tensor degree without rows uses the factors of the nearest degree. A row
+/// holds for every kind of device. Layers without a row, memory and updates stay as predicted. Own times contain all
+/// launches.
 class OwnCosts final : public LayerCosts {
  public:
   /// The model must outlive this object. `plan`: its stages are those of the rows, and its splits share a block's
@@ -50,7 +51,7 @@ class OwnCosts final : public LayerCosts {
     Factor forward, backward, input, weight;
     static Factors between(const Factors& a, const Factors& b, double at);
   };
-  /// What a row says of its group's calls.
+  /// The factors that a row gives for its group's calls.
   struct RowFactors {
     int64_t samples = 1;
     Factors factors;

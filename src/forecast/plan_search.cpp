@@ -115,7 +115,7 @@ class PlanSearch {
     if (stop == Stop::no_plan) add_least();
   }
 
-  /// Adds the plan of the least memory to the pool. The answer stays.
+  /// Adds the plan that needs the least memory to the pool. Does not change `answer_`.
   void add_least() {
     if (deadline_.passed() || std::exchange(has_least_, true)) return;
     PlanAnswer searched = std::move(answer_);
@@ -123,8 +123,8 @@ class PlanSearch {
     answer_ = std::move(searched);
   }
 
-  /// All rungs from `top` on. The devices' own and those below it come first, until a plan fits: the time may end
-  /// before the higher ones, whose plans rarely fit, have been searched.
+  /// Searches all rungs from `top` down. It begins with the rung of the devices' own memory and goes down until a plan
+  /// fits. The higher rungs come afterwards, because their plans rarely fit and the time may end.
   Stop climb_all(int top) {
     int rung = std::min(top, own_rung());
     for (; rung >= 0 && best_that_fits() == kInfinity; --rung) {
@@ -137,7 +137,7 @@ class PlanSearch {
     return is_enough(last_bound) ? Stop::reached : descend(rung, 0);
   }
 
-  /// Climbs down to rung `last` or the first where that is enough.
+  /// Searches downwards to rung `last`, or to the first rung that is_enough().
   Stop descend(int rung, int last) {
     for (; rung >= last; --rung) {
       const Stop stop = climb(rung);
@@ -189,7 +189,8 @@ class PlanSearch {
     return best;
   }
 
-  /// Without optimizer sharding first: the formula does not count the memory of gradients that are being reduced.
+  /// Finds the plan that needs the least memory. It tries plans without optimizer sharding first, because the formula
+  /// does not count the memory of gradients that are being reduced.
   void find_least() {
     divides_ = false;
     answer_ = search(0, Objective::memory);
@@ -198,8 +199,8 @@ class PlanSearch {
     if (PlanAnswer divided = search(0, Objective::memory); divided.best) answer_ = std::move(divided);
   }
 
-  /// Optimizer sharding multiplies the configurations, so it is searched only where nothing fits without it. From then
-  /// on it is part of the space. Returns false if it is already.
+  /// Adds optimizer sharding to the space from now on. It multiplies the number of configurations, so it is searched
+  /// only if nothing fits without it. Returns false if it is part of the space already, or if there is one device.
   bool may_divide() { return source_.cluster.size() > 1 && !std::exchange(divides_, true); }
 
   /// Searches for a plan with `memory` bytes on the largest device (0: no limit), and adds what it finds to the pool.
@@ -286,7 +287,8 @@ class PlanSearch {
     vary(std::move(found), formula);
   }
 
-  /// False if the plan need not be simulated: with a gap, plans that are by the formula that far behind one that fits.
+  /// False if the plan need not be simulated: in a search with a tolerance, if by the formula it is slower than a plan
+  /// that fits by more than the tolerance; or if the time has passed.
   bool is_worth(const RatedPlan& rated) const {
     const bool is_behind = !thorough_ && tolerance_ > 0 && objective_ == Objective::time &&
                            rated.prediction.seconds > best_by_formula() * (1 + tolerance_);
@@ -308,7 +310,7 @@ class PlanSearch {
     for (const size_t i : found)
       for (const Plan& plan : varied(pool_[i].rated.plan)) try {
           validate(plan, model_, experiment_.batch, "a variant");
-          Plan known = plan;  // the formula knows no groups
+          Plan known = plan;  // the formula does not model sharding groups
           known.sharding_group = 0;
           if (formula.unknown(known)) continue;
           Finalist variant = finalist_of({plan, formula.predict(known), 0});
@@ -334,7 +336,7 @@ class PlanSearch {
     return variants_of(plan, model_, facts);
   }
 
-  /// Simulates several at a time where that disturbs no measurement: of described devices.
+  /// Simulates several plans at a time if devices are described. On this machine that would disturb measurements.
   void add_all(std::vector<Finalist> finalists) {
     const size_t at_once = source_.cluster.kinds.empty() ? 1 : std::min<size_t>(usable_cores().size(), kMostAtOnce);
     for (size_t begin = 0; begin < finalists.size() && has_time(); begin += at_once) {

@@ -1,17 +1,18 @@
 // Internal to find_best_plan: the candidates in one order of the devices.
 //
-// A plan fits if the memory that is predicted from its program (cost/memory.h) is within the devices' limits: the same
-// count that a user is shown. The planner's formula only guides the search. It counts less than the program, or more,
-// so the planner searches under one limit after another (rungs, a factor of 2^(1/4) apart), from twice the devices'
-// memory (without a limit: from no limit) down to where its formula finds no plan, and last for the least memory. The
-// program of each plan that it finds is simulated and counted, and the best of those that fit is the answer.
+// A plan fits if the memory that is predicted from its program (cost/memory.h) is within the devices' limits. Users see
+// the same number. The planner's memory formula only guides the search, because it may give less or more than the
+// program needs. So the planner searches under a series of memory limits, called rungs, a factor of 2^(1/4) apart. It
+// begins at twice the devices' memory (if devices have no limit, without one) and goes down until its formula finds no
+// plan; the last search is for the least memory. The program of each plan that is found is simulated and its memory is
+// counted. The answer is the best plan that fits.
 //
-// More memory never gives a worse plan: which rungs there are and what is found on each does not depend on the devices'
-// limit, except that a smaller limit leaves out rungs at the top. So the candidates of a limit are also candidates of
-// each greater limit. This is so of thorough searches (BestPlanOptions). Three things can break this: the time limit; a
-// plan that simulates faster than the formula says by more than kFormulaError, because rungs below the one whose lower
-// bound is that far behind are left out; and unequal devices whose memory grows by different factors, because a rung
-// keeps the devices' shares of the largest.
+// More memory never gives a worse plan: the rungs and the plans on each do not depend on the devices' limit, except
+// that a smaller limit leaves out the highest rungs. So the candidates under a limit are also candidates under every
+// greater limit. This holds for thorough searches (BestPlanOptions), with three exceptions. The time limit may end the
+// search. A plan may simulate faster than the formula says by more than kFormulaError; it can be missed, because rungs
+// are left out below the one whose lower bound is that far behind. And the memory of unequal devices may grow by
+// different factors, while a rung keeps the ratios of their memory.
 #pragma once
 
 #include <vector>
@@ -20,8 +21,8 @@
 
 namespace trireme {
 
-/// Plans whose time by the formula is longer by more than this share than the best simulated time of a plan that fits
-/// are not searched for.
+/// The search leaves out plans whose time by the formula is more than this share longer than the best simulated time of
+/// a plan that fits.
 inline constexpr double kFormulaError = 0.5;
 
 /// Finds the best plan on the first devices of `order`. Finalists as in BestPlan.

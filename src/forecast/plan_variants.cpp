@@ -26,7 +26,7 @@ bool has_equal_stages(const Plan& plan, const Model& model) {
          has_equal_layers(plan, model);
 }
 
-/// The number of workers with which groups that divide stay inside nodes of `per_node` devices; 0: there is none.
+/// Returns the size of sharding groups that do not cross nodes of `per_node` devices; 0: there is none.
 int group_inside_nodes(const Plan& plan, const Model& model, int per_node) {
   if (!has_equal_layers(plan, model)) return 0;
   const LayerPlan& layer = plan.layers.back();
@@ -34,7 +34,8 @@ int group_inside_nodes(const Plan& plan, const Model& model, int per_node) {
   return group > 1 && per_node % layer.tensor == 0 && layer.data > group && layer.data % group == 0 ? group : 0;
 }
 
-/// The plan with the stages of the way there and back; null: not for this plan.
+/// Returns the plan with the stages of a v-shaped schedule: each worker has one stage on the way forth and one on the
+/// way back. nullopt if the plan has no such variant.
 std::optional<Plan> there_and_back(const Plan& plan, const Model& model, const VariantFacts& facts) {
   const size_t stages = 2 * plan.stages.size();
   if (!has_equal_stages(plan, model) || facts.cuts.size() < stages) return {};

@@ -1,4 +1,4 @@
-// Variants of a plan that a search found: those that the search leaves out.
+// Variants of a plan that a search has found, of kinds that the search itself leaves out.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-/// What variants are made from.
+/// Facts from which variants are made.
 struct VariantFacts {
   LayerSeconds seconds = {};      ///< of forward plus backward of each layer; a plan of one stage needs none
   std::vector<NodeId> cuts = {};  ///< first layers of the units between which stages may be cut, ascending
@@ -17,9 +17,8 @@ struct VariantFacts {
 };
 
 /// Returns the plan with each schedule that splits backward, with optimizer sharding zero1, and with sharding inside
-/// nodes (Plan::sharding_group). Under a schedule that goes there and back (Schedule::v_shaped) a pipeline of equal
-/// stages is cut again, into twice as many. The result may contain plans that do not suit the model or its
-/// micro-batches.
+/// nodes (Plan::sharding_group). For a v-shaped schedule (Schedule::v_shaped), a pipeline of equal stages is cut again,
+/// into twice as many stages. The result may contain plans that are invalid for the model or its micro-batches.
 std::vector<Plan> variants_of(const Plan& plan, const Model& model, const VariantFacts& facts);
 
 }  // namespace trireme

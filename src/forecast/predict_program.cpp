@@ -69,7 +69,7 @@ std::vector<c10::ScalarType> input_types(const RunSpec& experiment, const Model&
   return types;
 }
 
-/// The number of a plan's worker among the devices that a user knows.
+/// Returns the number of a worker's device as the user counts devices.
 int device_number(const Plan& plan, const CostSource& source, int rank) {
   const bool is_described = !source.cluster.kinds.empty();
   return is_described && !plan.cluster_devices.empty() ? plan.cluster_devices[size_t(rank)] : rank;
@@ -81,7 +81,7 @@ const DeviceKind* kind_of(const CostSource& source, int rank) {
   return cluster.kinds.empty() ? nullptr : &cluster.kinds[size_t(cluster.devices[size_t(rank)].kind)];
 }
 
-/// What is taken of the device beside tensors, in words.
+/// Describes the memory that is used on the device in addition to tensors.
 std::string beside_tensors(const DeviceKind& kind, const MemoryUse& use) {
   std::string text = fmt::format(" and {} for the allocator", format_bytes(kind.taken_by(0, changing_at_peak(use))));
   if (kind.reserved > 0) text += fmt::format(", {} for driver and libraries", format_bytes(kind.reserved));

@@ -217,7 +217,7 @@ std::string Predictions::try_steps(const std::vector<int>& devices, const Measur
   const TrialSteps::Found found = trial.measure(measure_step);
   profile_ = measured_layers()->profile();
   if (found.factors) profile_.step_factors[step_factors_name(experiment_, model_)] = *found.factors;
-  sources_.clear();  // they are made anew, with these factors
+  sources_.clear();  // they are created again, with these factors
   searched_.clear();
   source(1);
   return found.in_words;
@@ -228,7 +228,8 @@ bool Predictions::use_final_trials(MeasureStep measure_step) {
   if (cluster_ || times_ || !here) return false;
   // Emulated links and networks do not become slower with the cores.
   const bool own_links = experiment_.links || experiment_.processes;
-  // The order in which a system runs the threads of processes is not predicted.
+  // Predictions do not model the order in which the system runs the threads of processes, so the plainest plan is
+  // always tried.
   const double plainest_within = experiment_.processes ? std::numeric_limits<double>::infinity() : FinalTrials::kWithin;
   final_trials_.emplace(std::move(measure_step), own_links ? 0 : core_seconds().value_or(0), plainest_within);
   return true;

@@ -25,7 +25,8 @@ class ProfiledCosts;
 
 struct CostSourceOptions {
   std::filesystem::path cluster;  ///< *.cluster.toml; empty: this machine
-  /// Of this machine; empty: measurements are made when needed; otherwise missing measurements are made and added.
+  /// The file of this machine's profile. Measurements that it lacks are made and added. Empty: measurements are made
+  /// when needed.
   std::filesystem::path profile;
   std::filesystem::path times;  ///< own times of layers or stages (own_times_file.h); empty: none
 };
@@ -46,11 +47,11 @@ class Predictions {
   /// Returns the source of the devices with these numbers, in this order. Own times of layers are part of it, those of
   /// stages are not. Errors (user): the cluster does not have them.
   const CostSource& source(const std::vector<int>& devices);
-  /// Returns the source of the plan's devices, with all own times; the workers of this machine are equal. Errors
+  /// Returns the source of the plan's devices, with all own times. On this machine all workers are equal. Errors
   /// (user): the cluster does not have them; own times are of stages that the plan does not have.
   const CostSource& source(const Plan& plan);
   /// Like source(plan), for running the plan. On this machine everything that the plan needs has been measured when it
-  /// returns; other sizes are interpolated or extrapolated. Has a model of its own, and no loading.
+  /// returns; other sizes are interpolated or extrapolated. It contains its own copy of the model, and no loading time.
   CostSource settled_source(const Plan& plan);
   /// Returns the choice of a cluster file's devices, in every order that may matter (plan/device_orders.h); on this
   /// machine the first devices. Errors (user): own times are of stages, which a planner chooses itself.
@@ -58,7 +59,7 @@ class Predictions {
   /// Returns the plan of a strategy's name (also a planner's) or of a file, on this number of devices. After
   /// use_final_trials(), trial steps choose the plan of "exact", among what the last search on so many devices found.
   Plan plan(const std::string& name, int devices);
-  /// Returns a line about the last plan that plan() found, and forgets it; may be empty.
+  /// Returns a line about the last plan that plan() found; may be empty. A second call returns "".
   std::string take_note() { return std::exchange(note_, {}); }
   /// Calls `ask`, which requests all costs that are needed. If layers were measured for it, they are measured again
   /// (profile/measure_again.h), and `ask` is called once more. So `ask` must not accumulate results.
@@ -71,12 +72,12 @@ class Predictions {
   void describe_prices(ExperimentResult& result) const;
   /// Writes the measurements to the profile's file, if one was named.
   void keep();
-  /// Measures trial steps on this machine; predictions use what they show from now on, and keep() stores it. `devices`:
-  /// numbers of workers that will be asked for. Returns a line that says what was found; "" for described machines and
-  /// with own times. References to sources become invalid.
+  /// Measures trial steps on this machine. From now on predictions use the factors that follow from them, and keep()
+  /// stores these. `devices`: the numbers of workers of later predictions. Returns a line with the factors; "" for
+  /// described machines and with own times. References to sources become invalid.
   std::string try_steps(const std::vector<int>& devices, const MeasureStep& measure_step);
   /// From now on trial steps choose among finalists (FinalTrials). Returns false, and changes nothing, for described
-  /// machines, with own times, and where the data are not here or less than a batch.
+  /// machines, with own times, and if the training samples are not on this machine or are fewer than a batch.
   bool use_final_trials(MeasureStep measure_step);
   /// Null before use_final_trials().
   FinalTrials* final_trials() { return final_trials_ ? &*final_trials_ : nullptr; }
@@ -85,16 +86,16 @@ class Predictions {
   std::optional<double> core_seconds() const;
   /// The same for the memory: SimulatedStep::memory_speed.
   std::optional<double> memory_speed() const;
-  /// Compares the rows that ran with their predictions, in a line; "" if no row is usable: rows with more workers than
-  /// cores are not.
+  /// Returns a line that compares the measured rows with their predictions. Rows with more workers than cores do not
+  /// count; "" if no row counts.
   std::string compared_with(const std::vector<RunResult>& rows) const;
 
  private:
   /// A speed from the profile; nullopt: not known (0), or predictions are not of this machine.
   std::optional<double> of_this_machine(double speed) const;
-  /// All sources share them; null before the first one, and for described machines.
+  /// The measured layers that all sources share; null before the first source, and for described machines.
   const ProfiledCosts* measured_layers() const;
-  /// Without own times.
+  /// Returns the source without own times.
   const CostSource& predicted_source(const std::vector<int>& devices);
 
   const RunSpec& experiment_;

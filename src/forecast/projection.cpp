@@ -15,7 +15,7 @@ std::string pipeline_split(int data, int degree) {
   return fmt::format("data={},pipeline={},schedule={}", data, degree, lean_schedule().name);
 }
 
-/// Those that say how the layers of one replica are placed.
+/// Strategies that place the layers of one replica.
 std::vector<std::string> strategies_of_replicas() {
   std::vector<std::string> names = strategies_of_own_rule();
   names.push_back(kPlacement.name);

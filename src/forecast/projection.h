@@ -35,7 +35,7 @@ struct Projected {
   std::optional<double> seconds() const;
 };
 
-/// True for "placement" and "branches": they say how the layers of one replica are placed.
+/// True for "placement" and "branches", which place the layers of one replica.
 bool is_of_replica(const std::string& strategy);
 /// Returns "data=32,tensor=2" or "placement 2 x data 32".
 std::string name_of_split(const std::string& strategy, int devices, int model_degree);
@@ -58,8 +58,8 @@ struct PredictedStep {
   PredictedStep(double seconds, bool fits = true) : seconds(seconds), fits(fits) {}
 };
 
-/// Predicts the step of a strategy on so many devices; of "placement" and "branches" with `model_degree` devices for
-/// each replica. Returns nullopt if there is no such plan.
+/// Predicts the step of a strategy on `devices` devices; "placement" and "branches" use `model_degree` devices for each
+/// replica. Returns nullopt if there is no such plan.
 using StepPrediction = std::function<std::optional<PredictedStep>(const std::string& strategy, int devices,
                                                                   int64_t batch, int model_degree)>;
 

@@ -17,7 +17,7 @@
 namespace trireme {
 namespace {
 
-// Trials take turns, because cores may be unequal and other programs come and go.
+// Plans are tried in turn, in several rounds, because cores may be unequal and other programs come and go.
 constexpr int kRounds = 3;
 constexpr int kMoreRounds = 3;                                            // for trials that scatter
 constexpr double kScatter = 1.2;                                          // longest over shortest
@@ -120,8 +120,9 @@ void TrialSteps::measure_once(Trial& trial, const MeasureStep& measure_step) {
   else trial.why_not = fmt::format("could not run ({})", step.why_not);
 }
 
-/// A step grows with its layers' seconds, but where transfers take a part of it not in proportion: after a first guess
-/// each factor is the one at which a line through the last two predictions reaches the measured seconds.
+/// Finds the factor with which the prediction equals the measured seconds. Because of transfers, a step need not grow
+/// in proportion to the factor. So the first guess is proportional, and each further one follows the line through the
+/// last two predictions (secant method).
 void TrialSteps::fit(Trial& trial, StepFactors& factors) {
   const double measured = seconds(trial);
   double& factor = factors.*trial.factor;
@@ -134,7 +135,7 @@ void TrialSteps::fit(Trial& trial, StepFactors& factors) {
     last_seconds = now;
     factor =
         std::clamp(slope > 0 ? factor + (measured - now) / slope : factor * measured / now, kLeastFactor, kMostFactor);
-    if (factor == last_factor) return;  // as far as a factor may go
+    if (factor == last_factor) return;  // at a bound
   }
   predicted(trial, factors);  // the layers keep what was fitted
 }

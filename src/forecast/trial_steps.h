@@ -28,15 +28,17 @@ struct TrialStep {
 /// Measures a step of a plan (train/measure_step.h).
 using MeasureStep = std::function<TrialStep(const Plan&)>;
 
-/// Returns how often a step that is predicted to take so many seconds is tried: long ones would take too much time.
-/// 0: not at all.
+/// Returns the number of rounds in which a plan is tried whose step is predicted to take `predicted` seconds: fewer for
+/// longer steps; 0: it is not tried.
 int trial_rounds(double predicted);
 
-/// Returns the median of measured seconds, of at least one step, while the piece of work takes `core_seconds`
-/// (base/devices/core_speed.h): trials are not measured at the same time. 0: as measured.
+/// Returns the median of the measured seconds, converted to cores that need `core_seconds` for the reference piece of
+/// work (base/devices/core_speed.h), because trials at different times see cores of different speed. 0: not converted.
+/// There must be at least one step.
 double median_seconds(const std::vector<TrialStep>& measured, double core_seconds);
 
-/// Returns the experiment without emulated links, workers or memory: what this machine itself does.
+/// Returns the experiment without emulated links, slowed workers and memory limits that change, so that it runs at this
+/// machine's own speed.
 RunSpec without_emulation(const RunSpec& experiment);
 
 /// Fits factors on the measured seconds of layers so that the predictions of up to three plans agree with their trial
@@ -55,7 +57,7 @@ class TrialSteps {
   TrialSteps(const RunSpec& experiment, const Model& model, const ProfiledCosts& layers, double loading,
              const std::vector<int>& devices);
 
-  /// Asks for all costs that measure() needs.
+  /// Requests all costs that measure() needs.
   void predict();
   /// Short steps are tried two or three times, in turn, and three times more if their seconds scatter. Steps that are
   /// predicted to take more than a few seconds are not tried, nor plans that do not fit into memory. The factors of the
@@ -66,14 +68,15 @@ class TrialSteps {
   struct Trial {
     Plan plan;
     CostSource source;
-    double StepFactors::*factor = nullptr;  ///< that this trial determines
+    double StepFactors::*factor = nullptr;  ///< the factor that this trial determines
     double before = 0;                      ///< predicted seconds without factors
     std::vector<TrialStep> measured = {};
     std::string why_not = {};  ///< empty: it can be tried
   };
 
   void add(int workers, double StepFactors::*factor, const Profile& profile, double loading);
-  /// The seconds of a step with these factors, which the layers keep; nullopt: it does not fit into memory.
+  /// Predicts the seconds of a step with these factors, which remain set in the layers; nullopt: the plan does not fit
+  /// into memory.
   std::optional<double> predicted(Trial& trial, const StepFactors& factors);
   void refuse_long(Trial& trial);
   static void measure_once(Trial& trial, const MeasureStep& measure_step);

@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What a part shows at one place: the rows of a run, or of all its runs together.
+/// The rows that a part shows in one table or chart: those of one run, or of all its runs together.
 struct Group {
   size_t number;                        ///< among the runs; 0: all together
   std::string name, title;              ///< of the run; empty: all together
@@ -97,7 +97,7 @@ std::string why_empty(const StudyRunResult& run) {
   return run.problem.empty() ? "not trained yet" : "could not be had: " + run.problem;
 }
 
-/// The runs with their setup, and those that could not be had.
+/// The section of the runs: their setup, and the reasons of runs without rows.
 std::string runs_section(const StudyResult& result) {
   std::string out;
   for (size_t k = 0; k < result.runs.size(); ++k) {

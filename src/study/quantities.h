@@ -26,7 +26,8 @@ struct StudyRows {
 /// Names of all quantities, in the order of docs/studies.md.
 std::vector<std::string> quantity_names();
 
-/// Returns the time whose price the quantity is: "time per epoch" of "price of an epoch". Empty: it is no price.
+/// If the quantity is a price, returns the quantity of the time that is paid: "time per epoch" for "price of an epoch".
+/// Empty: it is no price.
 std::string_view time_with_price(std::string_view name);
 
 /// Returns the number of a row, the mean over its seeds, or nullopt if it was not measured with each of them: seconds,

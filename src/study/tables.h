@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-/// What became of a run of a study.
+/// The result of a run of a study.
 struct StudyRunResult {
   StudyRows rows;
   std::string problem = "";  ///< why there are no rows; empty: there are
