@@ -7,7 +7,7 @@ StepOutcome evaluate_all(Worker& worker, const Plan& plan, const Batches& batche
   StepOutcome sum;
   for (int64_t k = 0; k < batches.evaluations(); ++k) {
     const StepOutcome part = worker.evaluate({.batch = take(k), .starts_stream = batches.evaluation_starts_anew(k)});
-    // Nothing else slows down a first stage; its activations would pile up in front of the second stage.
+    // Without a barrier the first stage could run ahead, and its activations would accumulate before the second stage.
     if (plan.stages.size() > 1) worker.barrier();
     sum.loss_sum += part.loss_sum;
     for (const auto& [name, value] : part.metrics) sum.metrics[name] += value;

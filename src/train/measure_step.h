@@ -1,4 +1,4 @@
-// Trial steps: how long a step of a plan really takes, from a few steps of training whose result is thrown away.
+// Trial steps: measures the real duration of a step of a plan by a few training steps, whose result is discarded.
 #pragma once
 
 #include <atomic>
@@ -14,26 +14,29 @@ class ProcessRank;
 
 inline constexpr double kTrialSeconds = 1;
 
-/// Returns the experiment that measure_step() trains: endless, without evaluation, and nothing is kept.
+/// Returns the experiment that measure_step() trains: without an end of its own, without evaluations, and without
+/// files.
 RunSpec as_trial(const RunSpec& experiment);
 
-/// Returns the experiment for a trial of one worker alone, where the workers of others are processes.
+/// Returns the experiment for a trial with one worker, if the workers of the experiment are processes: the worker is
+/// then a thread.
 RunSpec as_threads(const RunSpec& experiment);
 
-/// Returns the median seconds of a step of the plan, and how fast the cores were: trains for about `seconds`, but at
-/// least three steps and the warm-up, without evaluation. It can have failed, or the user interrupted it.
-/// `process`: this process is rank 0, and the other ranks call run_follower_rank() with as_trial(experiment); null: the
-/// workers are threads of this process. Errors (user): the plan does not suit the model.
+/// Trains under the plan for about `seconds`, but at least three steps after the warm-up, without evaluation. Returns
+/// the median seconds of a step and the speed of the cores; or why there is no result: the run failed, or the user
+/// interrupted it. `process`: this process is rank 0, and the other ranks call run_follower_rank() with
+/// as_trial(experiment); null: the workers are threads of this process. Errors (user): the plan does not suit the
+/// model.
 TrialStep measure_step(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan,
                        double seconds, const std::atomic<bool>& interrupted,
                        const std::shared_ptr<ProcessRank>& process = nullptr);
 
-/// Returns measure_step() of the experiment for kTrialSeconds, as Predictions::try_steps calls it: what this machine
-/// itself does. The arguments must outlive the result.
+/// Returns a function that calls measure_step() for kTrialSeconds, for Predictions::try_steps: without emulation, so it
+/// measures this machine itself. The arguments must outlive the result.
 MeasureStep trial_of_steps(const RunSpec& experiment, const Model& model, const TaskData& data,
                            const std::atomic<bool>& interrupted);
 
-/// The same for Predictions::use_final_trials: over the experiment's emulated links.
+/// The same for Predictions::use_final_trials, but with the experiment's emulated links.
 MeasureStep trial_of_finalists(const RunSpec& experiment, const Model& model, const TaskData& data,
                                const std::atomic<bool>& interrupted);
 

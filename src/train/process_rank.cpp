@@ -35,7 +35,7 @@ constexpr int kClockRounds = 8;     // the fastest round counts
 constexpr int kLinkRounds = 4;
 constexpr std::chrono::milliseconds kBetweenRounds{50};
 
-/// Of two measurements of a link the faster values: other programs only make it slower.
+/// Returns the faster values of two measurements of a link, because other programs can only make it slower.
 LinkEstimate least_disturbed(const LinkEstimate& a, const LinkEstimate& b) {
   const auto least = [](double x, double y) { return x > 0 && y > 0 ? std::min(x, y) : std::max(x, y); };
   return {std::min(a.latency, b.latency),
@@ -110,7 +110,7 @@ ProcessMachines ProcessRank::measure_machines() {
   std::vector<std::vector<int>> ranks(machines_.cores.size());
   for (int rank = 0; rank < size(); ++rank) ranks[size_t(machines_.of_rank[size_t(rank)])].push_back(rank);
   using Pairs = std::vector<std::pair<int, int>>;
-  // Neighbours in a row, in two rounds, because a rank is in one pair at a time.
+  // Measures the links between neighbours in each row, in two rounds, because a rank can be in only one pair at a time.
   const auto link_of = [&](const std::vector<std::vector<int>>& rows) {
     LinkEstimate worst;
     for (const size_t first : {size_t{0}, size_t{1}}) {
@@ -120,7 +120,7 @@ ProcessMachines ProcessRank::measure_machines() {
       if (pairs.empty()) continue;
       LinkEstimate measured = probe_links(*world_, pairs);
       for (int round = 1; round < kLinkRounds; ++round) {
-        // Apart from each other, because other programs come and go; all ranks take the same rounds.
+        // There is a pause between rounds, because other programs come and go. All ranks make the same rounds.
         std::this_thread::sleep_for(kBetweenRounds);
         measured = least_disturbed(measured, probe_links(*world_, pairs));
       }

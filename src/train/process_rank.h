@@ -36,7 +36,8 @@ class ProcessRank {
   int size() const { return world_->size(); }
   Communicator& world() { return *world_; }
   const std::string& backend() const { return backend_; }
-  /// Cores that all processes together may use at once, shared cores counted once; and the number of their machines.
+  /// Number of cores that all processes together may use at once, shared cores counted once; and the number of
+  /// machines.
   int cores() const;
   int machines() const { return int(machines_.cores.size()); }
   /// Measures the connections between neighbours on each machine, and between a rank of each machine and one of the
@@ -46,13 +47,14 @@ class ProcessRank {
   /// This rank's number among the ranks of its machine.
   int rank_on_machine() const { return rank_on_machine_; }
 
-  /// Counts the GPUs that the processes can use, those of several processes once. `ids`: this process' (gpu_ids). All
-  /// ranks must call it together, before a run on GPUs.
+  /// Counts the GPUs that the processes can use; a GPU of several processes counts once. `ids`: the GPUs of this
+  /// process (gpu_ids). All ranks must call it together, before a run on GPUs.
   void count_gpus(const std::vector<std::string>& ids);
   int gpus() const { return gpus_; }  ///< 0 before count_gpus
 
-  /// From now on tensors in memory of the ranks' GPUs travel by `backend`, which has between_gpus. `gpu` is this
-  /// rank's, and no other's. All ranks must call it together, before states() and worker_communicator() are used.
+  /// From now on `backend`, which has between_gpus, moves tensors in memory of the ranks' GPUs. `gpu` is the GPU of
+  /// this rank; no other rank uses it. All ranks must call it together, before states() and worker_communicator() are
+  /// used.
   void connect_gpus(const BackendKind& backend, c10::Device gpu);
 
   /// A communicator over all ranks for training state; its messages have tags of their own.

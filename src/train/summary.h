@@ -96,7 +96,7 @@ class Summary {
   Replicas replicas_;
 };
 
-/// Returns the number of steps at the start that step times leave out, while caches, thread pools and allocators
+/// Returns the number of first steps that are left out of step times, because caches, thread pools and allocators still
 /// settle.
 int64_t warmup_steps(int64_t total_steps);
 

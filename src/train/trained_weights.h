@@ -12,8 +12,8 @@
 
 namespace trireme {
 
-/// Bytes of weights up to which a run saves them if the experiment does not say whether to: 2 s of a core, and the same
-/// memory once more.
+/// If the experiment does not say whether to save weights, a run saves up to this many bytes of them. That takes about
+/// 2 s of a core, and the same memory once more.
 inline constexpr int64_t kLargestSavedUnasked = int64_t{1} << 30;
 
 /// Key in a file's metadata that states how the model was made (zoo/spec_text.h).
@@ -22,7 +22,7 @@ inline constexpr const char* kModelKey = "trireme.model";
 /// Key in a file's metadata that states from which TorchScript file the model was imported, as text_of(ScriptOrigin).
 inline constexpr const char* kScriptKey = "trireme.script";
 
-/// What it takes to import a user's own model again (zoo/imported.h).
+/// The data needed to import a user's own model again (zoo/imported.h).
 struct ScriptOrigin {
   std::filesystem::path file;  ///< absolute
   std::string fingerprint;     ///< Model::fingerprint() of the imported model

@@ -18,8 +18,8 @@ namespace trireme {
 namespace {
 
 constexpr double kNegligible = 1e-4;  // see VerifyRow
-/// A plan rounds otherwise than one device, about as often: two such runs differ by little more than each of them does
-/// from fp32.
+/// A plan rounds at other places than one device does, but about as often. So two such runs differ by little more than
+/// each of them differs from fp32.
 constexpr double kTimesRounding = 3;
 constexpr double kElementsOtherWay = 2;
 
@@ -88,7 +88,7 @@ LockstepOptions lockstep_options(const RunSpec& experiment, int64_t steps, const
   return options;
 }
 
-/// Keeps the difference that is greatest, relative to what is allowed; one that is not finite for ever.
+/// Keeps the difference that is greatest relative to `allowed`. A difference that is not finite is never replaced.
 void keep_greatest(double value, double allowed, VerifyDifference& kept) {
   if (!std::isfinite(kept.value)) return;
   const bool is_first = kept.allowed == 0;
@@ -113,7 +113,7 @@ void name_rows(const Snapshot& expected, VerifyResult& result) {
     result.rows.push_back({.parameter = name, .weights = {}, .gradient = {}});
 }
 
-/// Adds the differences of one step: the greatest so far stay.
+/// Adds the differences of one step; the greatest so far are kept.
 void add_differences(const Snapshot& expected, const Snapshot& actual, VerifyResult& result) {
   const double parameter_floor = kNegligible * largest_of(expected.parameters);
   const double gradient_floor = kNegligible * largest_of(expected.gradients);
@@ -181,7 +181,7 @@ StepDifferences differences_of(const Snapshot& actual, const Snapshot& expected,
   return {relative_norms(weights, ways), relative_norms(gradients, gradient_sizes), loss_difference(actual, expected)};
 }
 
-/// The greatest differences so far that the rounding of bf16 makes.
+/// The greatest differences so far that are due to rounding in bf16.
 class Rounding {
  public:
   explicit Rounding(size_t tensors) : weights_(tensors), gradients_(tensors) {}

@@ -138,7 +138,7 @@ std::string order_of_weights(const Program& program) {
         std::string line = program.parameters[size_t(shard.parameter)].spec.name;
         for (const Range& range : shard.box) line += fmt::format(" {}-{}", range.begin, range.end);
         line += fmt::format(" at {}\n", at + shard.offset - slice.begin);
-        if (line != last) text += line;  // the same: the rest of a shard that began in the slice before
+        if (line != last) text += line;  // equal lines: the shard began in the previous slice
         last = std::move(line);
       }
       at += slice.size();

@@ -36,7 +36,8 @@ void add_policy(const std::string& whose, const PolicyStateParts& parts, Trainin
 /// what is frozen determine it; how buckets are cut does not.
 std::string order_of_weights(const Program& program);
 void add_order(const Program& program, TrainingState& all);
-/// Errors (user): the policy's weights lie in another order than under this program. Older checkpoints do not say it.
+/// Errors (user): the policy's weights are in another order than under this program. Older checkpoints do not state the
+/// order; they are accepted.
 void check_order(const Program& program, const TrainingState& state);
 
 /// Adds the progress of a replica whose own state is not known.

@@ -33,7 +33,8 @@ int64_t ReplicaStops::curve_points() const {
   return std::accumulate(steps_.begin(), steps_.end(), int64_t(0)) / options_.replicas;
 }
 
-/// Replicas that wait for another replica's first steps cannot be stopped: they are not between two steps of their own.
+/// Requests a stop if it is possible now. Replicas that still wait for another replica's first steps cannot be stopped,
+/// because they are not between two steps of their own.
 void ReplicaStops::want_if_possible() {
   const bool waits =
       update_.stops() == UpdatePolicy::Stops::anywhere &&

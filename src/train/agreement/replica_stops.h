@@ -5,10 +5,11 @@
 // the experiment. The step of an end is chosen beyond what any replica has reached; replicas that are processes agree
 // on it when they have exchanged weights.
 //
-// By samples: replicas that wait for the rounds of others (UpdatePolicy::Stops::held), that make different numbers of
-// steps, or that wait for no other replica stop wherever they are once all together have seen enough samples. No
-// replica has to catch up with the others for it. Replicas that have made their last step wait there. Where replicas
-// are processes, that of the first replica decides, and its answers to the others' reports announce the stop.
+// By samples: this holds for replicas that wait for the rounds of others (UpdatePolicy::Stops::held), that make
+// different numbers of steps, or that wait for no other replica. They stop between any two steps, as soon as all
+// together have seen enough samples. No replica has to catch up with the others. Replicas that have made their last
+// step wait at the common stop. If replicas are processes, the process of the first replica decides; its answers to the
+// others' reports announce the stop.
 #pragma once
 
 #include <atomic>
@@ -52,9 +53,10 @@ class ReplicaStops {
   /// Requests that the run ends at the next common stop. `decides`: the first replica is in this process. Returns false
   /// if there is no such stop, or if another process decides; that one must then be told (takes_request_to_tell).
   bool end(bool decides);
-  /// Leader. Returns true once after end() where another process decides: the leader reports the request to it.
+  /// Leader. If another process decides, returns true once after end(): the leader must then report the request to that
+  /// process.
   bool takes_request_to_tell();
-  /// True if the replicas have ended at such a stop.
+  /// True if the replicas have ended at a common stop.
   bool has_ended() const { return has_ended_; }
 
   // -- by steps; all workers of a replica get the same answer after their step number `step`
@@ -70,9 +72,10 @@ class ReplicaStops {
 
   // -- by samples
 
-  /// Number of the newest common stop that is wanted, from 1; 0: none was yet.
+  /// Number of the newest common stop that was requested, from 1; 0: none yet.
   int64_t wanted() const { return wanted_; }
-  /// Leader, in a process that does not decide: what the deciding one has announced as wanted().
+  /// Leader, in a process that does not decide: takes the number that the deciding process has announced as its
+  /// wanted().
   void hear(int64_t wanted) { wanted_ = wanted; }
   /// Leader. Call it between two steps. True if the replica must come to the common stop now. `held`: by the policy.
   bool is_due(bool held) const { return have_common_stops() && (held || wanted_ > made_); }

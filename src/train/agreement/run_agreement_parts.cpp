@@ -133,8 +133,8 @@ void RunAgreement::take(int replica, Request report) {
   }
 }
 
-/// Returns the seconds of the run at which the client's present run began. A client does not know what was before: an
-/// earlier run of the server, or others' steps while it was not there.
+/// Returns the seconds of the run at which the client's present run began. A client does not know of an earlier run of
+/// the server, nor of steps that others made while it was absent.
 double RunAgreement::begun_of_client(int replica) const {
   return std::max(begun_seconds_, client_began_[size_t(replica)] - began_);
 }

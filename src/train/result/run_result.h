@@ -29,7 +29,7 @@ struct RunEnding {
 
 // -- before the run
 
-/// Adds warnings about a plan: more workers than the cores or GPUs that are `there`, modelled times, and curves that
+/// Adds warnings about a plan: more workers than cores or GPUs (`there`: their number), modelled times, and curves that
 /// differ from one device's.
 void add_plan_warnings(const Plan& plan, const Model& model, const RunSpec& experiment, int there, RunResult& result);
 
@@ -55,8 +55,8 @@ void describe_ending(const RunEnding& ending, const std::exception_ptr& error, c
 /// Adds the results of replicas. Call it after describe_ending.
 void add_replica_results(const RunAgreement& agreement, const Experiment& experiment, RunResult& result);
 
-/// States which weights these are, if the run restores those of its best evaluation, and gives them to the observer;
-/// otherwise adds the reason why there are none to the row. A full disk costs the run nothing but the weights. Call it
+/// If the run restores the weights of its best evaluation, states which these are. Gives the observer the weights;
+/// otherwise adds the reason why there are none to the row. If the disk is full, the run loses only the weights. Call it
 /// after add_replica_results.
 void hand_out_weights(const Run& run, const RunEnding& ending, TrainObserver& observer, RunResult& result);
 
