@@ -25,12 +25,12 @@ namespace {
 
 using Indices = std::vector<size_t>;
 
-/// True if the dotted `part` is the key or stands in it between dots: "launch" in "device.V100.launch".
+/// True if `part` is the key, or one or several of its dotted parts: "launch" in "device.V100.launch".
 bool has_part(const std::string& key, const std::string& part) {
   return ("." + key + ".").find("." + part + ".") != std::string::npos;
 }
 
-/// The constants that --fit asks for; all without it.
+/// Returns the constants that --fit names; all constants without --fit.
 Indices asked_constants(const CalibrateOptions& options, const ClusterText& cluster) {
   Indices found;
   std::vector<std::string> keys;
@@ -78,13 +78,13 @@ class Rows {
 
   const PredictedRow& operator[](size_t row) const { return *rows_[row]; }
 
-  /// All constants of the file, with these values of those that were asked for.
+  /// Returns the values of all constants of the file, with `asked` in place of those of the constants to fit.
   std::vector<double> all_values(const std::vector<double>& asked) const {
     std::vector<double> all = first_;
     for (size_t i = 0; i < asked_.size(); ++i) all[asked_[i]] = asked[i];
     return all;
   }
-  /// A fit asks several times for the same values, and a simulation takes long.
+  /// Results are cached: a fit requests the same values several times, and a simulation takes long.
   double seconds(size_t row, const std::vector<double>& asked) {
     std::optional<double>& known = known_.try_emplace(asked, rows_.size()).first->second[row];
     if (known) return *known;
@@ -106,7 +106,7 @@ class Rows {
   std::map<std::vector<double>, std::vector<std::optional<double>>> known_;  ///< by the values asked for, and by row
 };
 
-/// Fits the rows with these numbers. Fitted values are as the file will give them.
+/// Fits the rows with these indices. The returned values are rounded as the file will state them.
 CalibrationFit fit_of(const std::vector<FreeConstant>& free, const Indices& asked, const Indices& fitted,
                       const RowsFile& file, const ClusterText& cluster, bool all, Rows& rows) {
   std::vector<double> measured;
@@ -120,7 +120,7 @@ CalibrationFit fit_of(const std::vector<FreeConstant>& free, const Indices& aske
   return fit;
 }
 
-/// Fits the rows that are not held, and predicts all.
+/// Fits the rows that --hold does not name, and predicts all rows.
 CalibrationReport calibrated(const CalibrateOptions& options, const RowsFile& file, const ClusterText& cluster,
                              Progress& progress) {
   const Indices asked = asked_constants(options, cluster);
@@ -180,7 +180,7 @@ std::string new_lines(const std::string& text, const std::string& old) {
   for (const std::string& line : lines_of(old)) known.insert(line);
   std::string changed;
   for (const std::string& line : lines_of(text)) {
-    // Of equal lines each stands for one: a fitted line may equal that of another device.
+    // A line of the old text accounts for one equal line only, because devices may have equal lines.
     const auto found = known.find(line);
     if (found == known.end()) changed += line + "\n";
     else known.erase(found);

@@ -16,12 +16,12 @@ namespace {
 
 constexpr double kPercent = 100;
 constexpr size_t kMostNamed = 3;
-constexpr double kCounts = 0.3;  // of the greatest weight: a row of this weight is named
+constexpr double kCounts = 0.3;  // a row is named if its weight is at least this share of the greatest
 
 double error_of(double predicted, double measured) { return predicted / measured - 1; }
 std::string percent(double share) { return fmt::format("{:+.1f} %", kPercent * share); }
 
-/// The names of the rows that are not held, as the fit counts them.
+/// Returns the names of the rows that were fitted, in the order of the fit.
 std::vector<std::string> fitted_rows(const CalibrationReport& report) {
   std::vector<std::string> names;
   for (const CalibratedRow& row : report.rows)

@@ -36,28 +36,28 @@ struct RowsFile {
 /// Errors (user): with file, line, key, value, reason and next step.
 RowsFile read_rows(const std::filesystem::path& path);
 
-/// How rows are read beyond what their file says.
+/// Settings for reading rows that are not in their file.
 struct RowReading {
   std::filesystem::path cluster;
   std::optional<std::filesystem::path> data_dir;
   bool trust = false;
-  std::set<std::string> told;  ///< what was printed about data that are not here
+  std::set<std::string> told;  ///< messages already printed about data that are not on this machine
 };
 
 /// A row as `trireme simulate` predicts it.
 class PredictedRow {
  public:
-  /// Reads the experiment and makes the plan by the cluster. Errors (user): in the experiment; the plan does not fit.
-  /// They name the row.
+  /// Reads the experiment and makes the plan for the cluster. Errors (user), each with the row's name: an error in the
+  /// experiment; the plan does not fit.
   PredictedRow(const MeasuredRow& row, const Cluster& cluster, RowReading& reading, Progress& progress);
   PredictedRow(const PredictedRow&) = delete;
   PredictedRow& operator=(const PredictedRow&) = delete;
 
   const Plan& plan() const { return plan_; }
   const Job& job() const { return job_; }
-  /// Seconds of a step on the cluster. The plan stays the one of the constructor's cluster.
+  /// Returns the seconds of a step on the cluster, under the plan that the constructor made.
   double seconds(const Cluster& cluster) const;
-  /// The same with a plan that is made again: pipelines are balanced by the cluster's seconds.
+  /// The same, under a plan that is made for this cluster: its pipelines are balanced by this cluster's seconds.
   double seconds_of_own_plan(const Cluster& cluster) const;
 
  private:

@@ -39,7 +39,7 @@ struct VerbFacts {
   std::string last_word() const { return name.substr(name.rfind(' ') + 1); }
 };
 
-/// All that `app`, the program or a verb of it, declares but hidden options.
+/// Returns what `app`, the program or one of its verbs, declares; hidden options are left out.
 VerbFacts command_line_facts(const CLI::App& app);
 
 /// The option's help with its default value, and whether it may be given several times.
@@ -48,7 +48,7 @@ std::string full_help(const OptionFacts& option);
 /// The text with capital letters; only ASCII letters change.
 std::string upper(std::string text);
 
-/// The beginning of a help text that a menu has room for: up to its first explanation or example.
+/// Returns the beginning of a help text, short enough for a menu: up to the first explanation or example.
 std::string summary(const std::string& help);
 
 }  // namespace trireme

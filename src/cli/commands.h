@@ -125,7 +125,7 @@ struct PlanBestOptions {
   CostSourceOptions prediction;
   std::string objective = "time";  ///< "time", "memory" or "cost"
   bool explain = false;            ///< print the runners-up and the deciding term, to standard error
-  std::vector<int> micro_batches;  ///< numbers of them to search; empty: BestPlanOptions'
+  std::vector<int> micro_batches;  ///< numbers of micro-batches to search; empty: as BestPlanOptions
   std::string gap;  ///< "1%": stop when no plan is better by more than this; empty: search for the optimum
   std::string time_limit = "60 s";  ///< of the search
   bool trials = true;               ///< on this machine, trial steps choose among the fastest predicted plans
@@ -191,9 +191,9 @@ int list_checkpoints(const std::filesystem::path& path, std::ostream& out);
 /// Reads every byte of all checkpoints, or of one, and prints a line for each. Returns 1 if any is damaged.
 int verify_checkpoints(const std::filesystem::path& path, std::ostream& out);
 
-/// Puts the cause of a failed run before the reason that its run.json has, and writes its report.html again. `json`: a
-/// copy of run.json (--json) that gets the same reason; empty: there is none. A run that has written no result gets a
-/// row from its records. Does nothing for a run with another status, and if the folder cannot be read or written.
+/// Puts `cause` before the reason in the run.json of a failed run, and writes its report.html again. `json`: a copy of
+/// run.json (--json), which gets the same reason; empty: there is none. If the run has written no result, its row is
+/// made from its records. Does nothing if the run has not failed, or if the folder cannot be read or written.
 void name_cause(const std::filesystem::path& folder, const std::string& cause, const std::filesystem::path& json);
 
 /// Prints the first answer of a run folder (`details`: all tables) and writes its report.html again from run.json and

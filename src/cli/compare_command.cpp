@@ -48,7 +48,8 @@ std::filesystem::path row_folder(const RunFolder& folder, const Job& job, int nu
   return folder.path() / (number == 1 ? job.folder : fmt::format("{}-run-{}", job.folder, number));
 }
 
-/// The command line of the process that trains a job into `folder`, or that launches those that do.
+/// Returns the command line of the process that trains a job into `folder`, or that launches the processes that train
+/// it.
 std::vector<std::string> row_arguments(const CompareOptions& options, const std::filesystem::path& folder,
                                        const Job& job) {
   std::vector<std::string> list = options.launched.words(job.processes);
@@ -61,7 +62,7 @@ std::vector<std::string> row_arguments(const CompareOptions& options, const std:
   return list;
 }
 
-/// Makes it an experiment whose workers are processes. Errors (user): what processes cannot do.
+/// Changes `experiment` so that its workers are processes. Errors (user): settings that processes do not support.
 void use_processes(const CompareOptions& options, RunSpec& experiment) {
   const int processes = options.launched.processes();
   const auto refuse = [&](const char* key, const char* why) {
@@ -107,7 +108,7 @@ std::string speed_in_words(const Link& link) {
   return fmt::format("{}/s, {} for a small message", format_bytes(link.bandwidth), format_seconds(link.latency));
 }
 
-/// Measures what connects the processes, so that predictions and planners know it. False: the user stopped it.
+/// Measures the connections between the processes, for predictions and planners. Returns false if the user stopped it.
 bool measure_processes(const CompareOptions& options, ForkServer& forks, RunSpec& experiment, Progress& progress) {
   if (!options.launched.are_processes() || experiment.device != c10::DeviceType::CPU) return true;
   const std::optional<ProcessMachines> measured = in_phase(&progress, "measuring what connects the processes", [&] {
@@ -153,7 +154,7 @@ struct Planning {
   const RunFolder& folder;
   ForkServer& forks;
 
-  /// What measures a trial step: `in_threads`, or processes like those of the rows.
+  /// Returns the function that measures a trial step: `in_threads`, or processes like those of the rows.
   MeasureStep trial(MeasureStep (*in_threads)(const RunSpec&, const Model&, const TaskData&, const std::atomic<bool>&),
                     Progress& progress) const;
 };
@@ -196,8 +197,8 @@ void plan_and_predict(Job& job, Known& known, const Planning& p, std::vector<std
   }
 }
 
-/// Plans and predicts before any job runs, while the machine is otherwise idle, until nothing is measured again. Says
-/// what could not be predicted.
+/// Plans and predicts before any job runs, while the machine is otherwise idle. Repeats this as long as layers are
+/// measured again. Shows why rows could not be predicted.
 void settle_predictions(std::vector<Job>& jobs, std::vector<Known>& known, const Planning& p, Progress& progress) {
   const std::vector<Known> before = known;
   std::vector<std::string> problems;
@@ -225,7 +226,7 @@ void try_finalists(std::vector<Job>& jobs, std::vector<Known>& known, const Plan
   for (const std::string& problem : problems) progress.say(problem);
 }
 
-/// Lets the predictions count what whole steps take beyond their layers.
+/// Measures trial steps, so that predictions include the time that whole steps take beyond their layers.
 void try_steps(const Planning& p, Progress& progress) {
   const std::string line = in_phase(&progress, "predicting: trial steps", [&] {
     return p.predictions.try_steps(p.experiment.devices, p.trial(trial_of_steps, progress));
@@ -242,7 +243,8 @@ void plan_all(std::vector<Job>& jobs, std::vector<Known>& known, const Planning&
   release_kept_gpu_memory();  // the rows are other processes, on the same GPUs
 }
 
-/// False, and says it, where what connects the workers cannot be measured. The processes of a row then plan themselves.
+/// Returns false, and shows a message, if the connections between the workers cannot be measured. The processes of a
+/// row then make their own plan.
 bool can_predict(const CompareOptions& options, const RunSpec& experiment, Progress& progress) {
   if (!options.launched.are_processes() || experiment.device == c10::DeviceType::CPU) return true;
   if (options.predict) progress.say("no predictions: what connects the GPUs of processes is not measured");
@@ -292,7 +294,8 @@ void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, con
   }
 }
 
-/// Returns the row of a strategy that evaluations cannot end, as the experiment asks for; nullopt: they can.
+/// Returns a row without a run if the experiment watches evaluations and runs of this strategy cannot be ended by them;
+/// nullopt: they can.
 std::optional<RunResult> without_early_stopping(const Job& job, const RunSpec& experiment, const Model& model,
                                                 const TaskData& data) {
   if (!experiment.early_stopping.watches()) return std::nullopt;

@@ -17,8 +17,8 @@ extern const std::string_view bash_completion, zsh_completion, fish_completion;
 
 namespace {
 
-// Each script has the same three tables, as functions: the verbs below a verb, its options, and what is offered for a
-// value. A value's key is the verb's path and the option, "train --plan", or the argument's number, "plan show 1".
+// Each script has the same three tables, as functions: the verbs below a verb, its options, and the completions of a
+// value. The key of a value is the verb's path and the option, "train --plan", or the argument's number, "plan show 1".
 
 std::string filled(std::string_view script, const std::map<std::string, std::string>& parts) {
   std::string text(script);

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-/// What to write in a verb that has `option`. "@" stands for the value.
+/// The replacement for a foreign flag in a verb that has `option`. "@" stands for the value.
 struct OwnWord {
   const char* option;
   const char* text;

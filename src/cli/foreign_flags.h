@@ -16,8 +16,9 @@ std::string own_word_for(const CLI::App& verb, const std::string& flag, const st
 /// Errors (user): `assignment`, "lr=0.1", sets a key by another program's name; the error says what to write.
 void refuse_foreign_key(const std::string& assignment);
 
-/// Throws a user error if `text`, given to --epochs where it means the epochs to the target, is a number alone. It
-/// would be how long a run trains, which is a key of the experiment. `batch`: the experiment's.
+/// Throws a user error if `text` is a number alone. It was given to --epochs in a verb where --epochs means the epochs
+/// to the target; the user probably means the length of training, which is a key of the experiment. `batch`: the
+/// experiment's.
 void refuse_length_as_epochs(const std::string& text, int64_t batch);
 
 }  // namespace trireme

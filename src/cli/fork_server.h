@@ -12,10 +12,11 @@
 
 namespace trireme {
 
-/// Serves commands from a Unix socket of whole messages (SOCK_SEQPACKET) until its other end is closed: a JSON object
-/// of "words", and if wanted "working_folder" and "environment", with the descriptors of standard output and error.
-/// Answers with the number of the process, then with its exit status as of waitpid; one command runs at a time. In the
-/// process of the command it does not return. Call it in a process of one thread. `hangs_up`: SIGHUP ends commands.
+/// Serves commands from a Unix socket of whole messages (SOCK_SEQPACKET) until its other end is closed. A command is a
+/// JSON object with "words" and optionally "working_folder" and "environment"; the descriptors of standard output and
+/// standard error are sent with it. Answers with the number of the process, then with its exit status as of waitpid;
+/// one command runs at a time. In the process of the command it does not return. Call it in a process of one thread.
+/// `hangs_up`: SIGHUP ends commands.
 void serve_forks(int socket, const RunProgram& run, bool hangs_up = true);
 
 /// The server as a process of its own. Not thread-safe.

@@ -10,7 +10,8 @@ struct Group {
   std::vector<std::string> names;
 };
 
-/// Options of one name mean the same in every verb. The last title has those of no other, such as --help.
+/// Options of one name mean the same in every verb. Options without another title, such as --help, are under the last
+/// one.
 const std::vector<Group>& groups_of_options() {
   static const std::vector<Group> groups{
       {"Experiment",

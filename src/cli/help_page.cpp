@@ -20,7 +20,7 @@ struct HelpRow {
   std::string name, text;
 };
 
-/// Text that begins in this column and goes on below its own beginning.
+/// Returns the text wrapped, with all its lines beginning in this column.
 std::string in_column(size_t column, std::string_view text) {
   return join(wrap(text, kHelpColumns - int(column)), "\n" + std::string(column, ' '));
 }

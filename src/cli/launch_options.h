@@ -1,4 +1,4 @@
-// What `trireme launch` was asked for.
+// The options of `trireme launch`.
 #pragma once
 
 #include <filesystem>

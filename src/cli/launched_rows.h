@@ -33,17 +33,17 @@ struct LaunchedRows {
   std::string in_words() const;  ///< "2 processes on 1 machine"
 };
 
-/// Starts all processes and lets them measure what connects them. `progress` shows their warnings, for example
-/// that a rank has not arrived. nullopt: the user stopped it. Errors (run): they could not, and why.
+/// Starts all processes, which measure the connections between them. `progress` shows their warnings, for example that
+/// a rank has not arrived. nullopt: the user stopped it. Errors (run): they could not, and why.
 std::optional<ProcessMachines> measure_machines(const LaunchedRows& rows, const ExperimentOptions& experiment,
                                                 ForkServer& forks, Progress& progress);
 
-/// Returns what measures a step of a plan between as many processes as it has workers. It writes the plan to
-/// `plan_file`, which the first host must see, and removes it afterwards. The arguments must outlive the result.
+/// Returns a function that measures a step of a plan with as many processes as the plan has workers. It writes the plan
+/// to `plan_file`, which the first host must see, and removes it afterwards. The arguments must outlive the result.
 MeasureStep trial_between_processes(const LaunchedRows& rows, const ExperimentOptions& experiment, const Model& model,
                                     std::string plan_file, ForkServer& forks, Progress& progress);
 
-/// What the processes of a measurement write as lines for the comparison that started them.
+/// The lines that the processes of a measurement write for the comparison that started them.
 std::string machines_message(const ProcessMachines& machines);
 std::string trial_message(const TrialStep& step);
 

@@ -1,4 +1,4 @@
-// Reports what a run leaves behind if its rank 0 cannot: it is dead, frozen or cut off.
+// Reports the newest checkpoint of a run whose rank 0 cannot report it, because it is dead, frozen or cut off.
 #pragma once
 
 #include <filesystem>

@@ -33,7 +33,8 @@ std::optional<ExperimentResult> finished_run(const fs::path& run) {
     ExperimentResult result = from_json(content, file.string());
     const bool ended = result.rows.size() == 1 && (result.rows.front().status == RunStatus::ok ||
                                                    result.rows.front().status == RunStatus::timed_out);
-    // The next phase begins with the last checkpoint: without it, the phase goes on from an older one.
+    // The next phase begins with the last checkpoint. If that is missing, this phase is not over: it continues from an
+    // older one.
     const bool is_over = ended && !lacks_last_checkpoint(result.rows.front());
     return is_over ? std::optional(std::move(result)) : std::nullopt;
   } catch (const Error&) {

@@ -1,4 +1,4 @@
-// What the phases of a training got: their runs, the file phases.json, the table and the page over all of them.
+// The results of the phases of a training: their runs, the file phases.json, and the table and the page of all phases.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace trireme {
 
 inline constexpr const char* kPhasesFile = "phases.json";
 
-/// What a phase's run got.
+/// The result of a phase's run.
 struct PhaseResult {
   int phase = 0;                     ///< from 1
   std::vector<std::string> changes;  ///< of the phase, as assignments
@@ -50,7 +50,7 @@ void write_phases(const std::filesystem::path& folder, const std::string& experi
 void write_phases_page(const std::filesystem::path& page, const std::string& experiment,
                        const std::vector<PhaseResult>& results);
 
-/// What phases.json says.
+/// The contents of phases.json.
 struct PhasesFile {
   struct Phase {
     int phase = 0;

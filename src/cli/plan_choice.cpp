@@ -155,7 +155,7 @@ Plan choose_or_find_plan(const std::string& name, const std::vector<int>& device
   if (to_run) check_runs_here(count, fmt::format("--plan {}", name));
   Predictions predictions(experiment, model, data, costs);
   if (trials && experiment.process_machines) {
-    // What the cores of processes do for communication shows in whole steps only.
+    // Only whole steps show the work of the cores of processes for communication.
     const std::string line = predictions.try_steps({count}, trials->measure_step);
     if (trials->progress && !line.empty()) trials->progress->say("predictions: " + line);
   }

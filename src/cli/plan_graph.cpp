@@ -94,8 +94,8 @@ bool is_json(const std::string& text) {
   return first != text.npos && (text[first] == '{' || text[first] == '[');
 }
 
-/// PipeDream's check counts, for a stage, the mini-batches of the devices behind it. For the last stage it counts none,
-/// however full it is.
+/// For each stage, PipeDream's memory check counts the mini-batches in flight by the number of devices after the stage.
+/// So for the last stage it counts none, whatever memory that stage needs.
 void warn_of_uncounted_memory(const LayerGraph& profile, const GraphPlan& plan, const std::optional<double>& limit) {
   if (!limit || plan.stages.empty()) return;
   double bytes = 0;

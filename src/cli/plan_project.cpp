@@ -62,7 +62,7 @@ class Steps {
     return plans;
   }
 
-  /// Those whose batch would have more samples than an epoch.
+  /// Returns the plans whose batch would have more samples than an epoch.
   const std::vector<std::string>& too_large() const { return too_large_; }
 
   Plan plan_of(const Projected& p) {
@@ -223,7 +223,7 @@ json to_json(const Projection& projection, Steps& steps) {
           {"data_faster_again", data_faster_again(projection.rows)}};
 }
 
-/// Breaks lines where there is a terminal; a file or a pipe gets whole ones.
+/// Wraps the text for a terminal; for a file or a pipe, lines stay whole.
 std::string in_prose(const std::string& text) { return wrap_lines(text, columns_of_output(STDERR_FILENO, 0)); }
 
 void print_left_out(std::vector<std::string> plans, const char* why) {

@@ -1,4 +1,4 @@
-// What the verbs that predict have in common: the experiment, the shape of its data, its model, and the costs.
+// The common input of the verbs that predict: the experiment, the shape of its data, its model, and the costs.
 #pragma once
 
 #include "data/data_spec.h"
@@ -10,8 +10,8 @@
 
 namespace trireme {
 
-/// As open_data_or_shape (data/open.h). Prints what is assumed of data that are not here, in one line on standard
-/// error.
+/// As open_data_or_shape (data/open.h). If the data are not on this machine, prints the assumptions about them, in one
+/// line on standard error.
 TaskData data_to_predict(const DataSpec& spec, Progress* progress = nullptr);
 
 /// `predictions` refers to the other members, so an object stays where it is made.

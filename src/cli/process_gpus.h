@@ -10,9 +10,9 @@
 
 namespace trireme {
 
-/// Lets tensors travel from GPU to GPU, if that is what the backend does. All ranks must call it together, before they
-/// train under `plan`. Returns what the run's header says about it; "" on cores. Errors (user): the backend cannot do
-/// it here, for example because two processes compute on one GPU.
+/// If the backend moves tensors from GPU to GPU, connects the ranks' GPUs. All ranks must call it together, before they
+/// train under `plan`. Returns the text about it for the run's header; "" on cores. Errors (user): the backend cannot
+/// do it here, for example because two processes compute on one GPU.
 std::string connect_gpus(ProcessRank& process, const RunSpec& experiment, const Plan& plan, const BackendKind& backend);
 
 }  // namespace trireme

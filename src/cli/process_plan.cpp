@@ -37,9 +37,9 @@ using nlohmann::json;
 constexpr auto kPoll = std::chrono::milliseconds(50);
 constexpr auto kForOthers = std::chrono::seconds(1);
 
-/// While it exists, an interrupt of this rank ends all ranks, also in a trial: nothing is trained yet that could be
-/// kept. Rank 0 may measure layers for seconds without a look at the interrupt. So it ends the process if its work has
-/// not ended shortly after.
+/// While it exists, an interrupt of this rank ends all ranks, also during a trial: nothing has been trained yet that
+/// could be saved. Rank 0 may measure layers for seconds without a look at the interrupt. So this object ends the
+/// process if the work of rank 0 has not ended shortly after.
 class EndIfInterrupted {
  public:
   explicit EndIfInterrupted(std::shared_ptr<ProcessRank> process)
@@ -76,7 +76,7 @@ class EndIfInterrupted {
   std::thread thread_;
 };
 
-/// What all ranks have while rank 0 chooses the plan.
+/// The data of a rank while rank 0 chooses the plan.
 class Planning {
  public:
   Planning(const TrainOptions& options, const BackendKind& backend, std::shared_ptr<ProcessRank> process,
@@ -105,7 +105,7 @@ class Planning {
     }
   }
 
-  /// Rank 0: a step of the plan that is named; the others follow().
+  /// Rank 0: measures a step of the plan that the user named; the other ranks call follow().
   TrialStep measure_named() {
     const Plan plan = choose_plan(options_.plan, {}, subject_.experiment, subject_.model);
     TrialStep step = measure(plan);
@@ -113,7 +113,7 @@ class Planning {
     return step;
   }
 
-  /// How tensors travel under the last plan.
+  /// Describes how tensors travel under the last plan.
   const std::string& way() const { return way_; }
 
  private:
@@ -133,8 +133,8 @@ class Planning {
   std::string way_;
 };
 
-/// Measures a step of the plan with all ranks, or with this one if it is for one worker. Errors (user): it does not
-/// suit the model; the other ranks do not hear of it then.
+/// Measures a step of the plan with all ranks, or with this one if it is for one worker. Errors (user): the plan does
+/// not suit the model; nothing is sent to the other ranks then.
 TrialStep Planning::measure(const Plan& plan) {
   const auto& [experiment, data, model] = subject_;
   if (interrupted_by_user()) return {.why_not = kStoppedByUser};

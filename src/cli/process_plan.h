@@ -1,4 +1,4 @@
-// The plan of a run whose workers are processes. Rank 0 chooses it. Where trial steps decide, all ranks take part.
+// The plan of a run whose workers are processes. Rank 0 chooses it. If trial steps decide, all ranks take part in them.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ namespace trireme {
 Plan plan_of_processes(const TrainOptions& options, const BackendKind& backend,
                        const std::shared_ptr<ProcessRank>& process, const TrainSubject& subject, std::string& through);
 
-/// `trireme train --measure` of a rank: measures what a comparison asks (TrainOptions::measure), and rank 0 writes it
-/// as a message. All ranks must call it together.
+/// One rank of `trireme train --measure`: measures what the comparison requests (TrainOptions::measure). Rank 0 writes
+/// the result as a message. All ranks must call it together.
 void measure_for_comparison(const TrainOptions& options, const BackendKind& backend,
                             const std::shared_ptr<ProcessRank>& process, const TrainSubject& subject);
 

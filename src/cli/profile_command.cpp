@@ -156,8 +156,8 @@ std::vector<int> degrees_of(const ProfileOptions& options) {
   return degrees;
 }
 
-/// Adds trial steps to the profile, where it has none of this model and the data are here. Returns a line that says
-/// what they showed.
+/// Adds trial steps to the profile, if it has none of this model and the data are on this machine. Returns a line with
+/// their result.
 std::string try_steps(const RunSpec& experiment, const Model& model, const TaskData& data, const Profile& profile,
                       const std::filesystem::path& file, const std::vector<int>& devices, Progress& progress) {
   if (profile.step_factors.contains(step_factors_name(experiment, model))) return "trial steps: known before\n";
@@ -172,7 +172,8 @@ std::string try_steps(const RunSpec& experiment, const Model& model, const TaskD
   });
 }
 
-/// Says what took longer than the budget; "" if it was kept. `trial_seconds`: of the trial steps.
+/// Returns a line about what took longer than the budget; "" if the budget was kept. `trial_seconds`: duration of the
+/// trial steps.
 std::string over_budget(const ProfileReport& report, const std::string& written, double budget, double trial_seconds) {
   constexpr double kKept = 1.2;
   const double all = report.seconds + trial_seconds;

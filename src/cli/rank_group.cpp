@@ -29,11 +29,13 @@ namespace trireme {
 namespace {
 
 constexpr int kMemberPollMilliseconds = 50;
-constexpr double kSecondsToNotice = 5;  // after one failed, for the others to notice it and to report what they know
+constexpr double kSecondsToNotice = 5;  // after one member failed: time for the others to detect and report it
 constexpr double kSecondsToEnd = 3;     // after SIGTERM
-// Without a heartbeat, of a member that others may have missed before this process did.
+// Seconds without a heartbeat after which a member is suspicious: other members may have missed it before this process
+// did.
 constexpr double kSuspiciousSeconds = 2;
-// Of an agent, whose reports go through ssh; if suspicious: kSilenceSeconds.
+// Seconds without a report after which an agent, which reports through ssh, counts as frozen; if suspicious:
+// kSilenceSeconds.
 constexpr double kAgentSilenceSeconds = 10;
 constexpr double kAgentReportsEvery = 1;  // seconds
 constexpr int kNotStarted = 127;          // the exit code that shells use for it
@@ -214,8 +216,8 @@ bool RankGroup::reap() {
   return running;
 }
 
-/// Returns true if any running member is frozen. `suspicious`: a member has just failed, perhaps because it noticed a
-/// silent one before this process did.
+/// Returns true if any running member is frozen. `suspicious`: a member has just failed, perhaps because it detected a
+/// silent member before this process did.
 bool RankGroup::look_for_frozen(bool suspicious) {
   const double now = steady_seconds();
   bool any = false;
@@ -379,7 +381,7 @@ GroupEnd RankGroup::end() const {
   end.makes_room = makes_room_;
   const Member* cause = culprit();
   if (!cause) return end;
-  // The first member's output is shown to the user: it has reported the error itself, unless it never began.
+  // The first member's output is shown to the user, so it has reported the error itself, unless it never began.
   const bool is_agent = cause->start.until_input_ends;
   const bool not_begun =
       cause->exit_code == kNotStarted || (is_agent && (cause->exit_code == kHostLost || cause->last_line.empty()));

@@ -107,7 +107,7 @@ std::unique_ptr<FolderRead> read_run(const fs::path& folder) {
   return read;
 }
 
-/// Says what the report lacks, for the folder `name` ("": there is only one).
+/// Returns a line about what is missing in the report of the folder `name` ("": there is only one folder).
 std::string lacks(const FolderRead& read, const std::string& name) {
   std::string text;
   if (read.status != "finished") {

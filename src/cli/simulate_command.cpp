@@ -66,7 +66,7 @@ void project_to_target(const Experiment& experiment, const Epochs& epochs, int64
   if (row.price_per_epoch) row.price_to_target = *epochs.value * *row.price_per_epoch;
 }
 
-/// Says of a row for this machine that its workers share cores; the simulator divides the cores among them.
+/// Adds a note to a row for this machine if its workers share cores (the simulator divides the cores among them).
 void note_shared_cores(const RunSpec& experiment, RunResult& row) {
   const int busy = row.devices * experiment.threads, there = int(usable_cores().size());
   if (row.status != RunStatus::ok || experiment.device != c10::DeviceType::CPU || busy <= there) return;

@@ -129,7 +129,7 @@ class StudyTrainer {
                               wrong ? fmt::format("; {} cannot be trained", counted(int64_t(wrong), "run")) : ""));
   }
 
-  /// False: runs have mistakes, which prepare() has said.
+  /// False if runs have errors, which prepare() has printed.
   bool can_train_all() const {
     return std::all_of(runs_.begin(), runs_.end(), [](const PreparedRun& run) { return run.problem.empty(); });
   }
@@ -150,7 +150,7 @@ class StudyTrainer {
   const StudyResult& result() const { return result_; }
 
  private:
-  /// What an earlier call has left of a job.
+  /// The results of a job from an earlier call.
   struct KnownJob {
     std::vector<RunResult> rows = {};  ///< by seed; empty if one of them must be trained
     std::string value = "";            ///< the one that its trials chose
@@ -208,8 +208,8 @@ class StudyTrainer {
     return known;
   }
 
-  /// Shows the rows of earlier, so that a report that is written before all runs are trained has them. Returns what is
-  /// to be trained.
+  /// Adds the rows of earlier calls to `shown`, so that a report that is written before all runs are trained has them.
+  /// Returns the trainings that are still to be made.
   std::vector<const StudyTraining*> take_stock(const PreparedRun& run, StudyRunResult& shown) {
     std::vector<const StudyTraining*> missing;
     for (size_t job = 0; job < run.jobs.size(); ++job) {
@@ -288,7 +288,8 @@ class StudyTrainer {
     return minutes < 1 ? "" : fmt::format(" ({:.0f} min left)", minutes);
   }
 
-  /// The value for the job's row, from its trials. Empty: every trial failed, or the user ended the study.
+  /// Returns the value that the job's trials choose for its row. Empty: every trial failed, or the user ended the
+  /// study.
   std::string choose(const PreparedRun& run, size_t job) {
     const size_t values = run.run->tuning->values.size();
     std::vector<RunResult> trials;

@@ -90,7 +90,8 @@ Checksums named_files(const Experiment& experiment, Checksums& known) {
   return files;
 }
 
-/// What a training follows from: its words, the texts of the files that they name, and the files that these name.
+/// Everything that determines a training: its words, the texts of the files that they name, and the files that these
+/// name.
 json command_of(const StudyTraining& training) {
   json files = training.files;
   for (const std::string& word : training.words) {
@@ -125,7 +126,7 @@ double count_of(const Length& length, double steps_of_epoch) {
   return length.unit == Length::Unit::steps ? length.count : length.count * steps_of_epoch;
 }
 
-/// How much a training computes, for the estimate of its time.
+/// Sets the amount of work of a training, for the estimate of its time.
 void set_work(StudyTraining& training, const StudyRun& run, const RunSpec& spec, const TaskData& data) {
   const bool policy = is_update_policy(training.job.strategy);
   const bool per_replica = policy && spec.replicas.batch_per_replica;
@@ -214,7 +215,7 @@ void check_metric(const StudyRun& run, const TaskData& data) {
              near.empty() ? "known are: " + join(known) : fmt::format("did you mean \"{}\"?", near)});
 }
 
-/// The error in the words of a study, which has lists of settings where a command line has --set.
+/// Returns the error's text for a study: it names the list `set` where a command line has --set.
 std::string problem_of(const StudyRun& run, const std::exception& error) {
   constexpr std::string_view kFlag = "--set ", kSetting = "setting ";
   std::string text = first_line(error);

@@ -36,7 +36,7 @@ struct StudyTraining {
   double evaluated = 0;                           ///< samples in its evaluations
   int parallel = 1;                               ///< workers that compute at the same time
   std::string metric = "";                        ///< StudyRun::metric
-  bool generated_data = false;                    ///< the real ones are not here
+  bool generated_data = false;                    ///< true: the real data are not on this machine
 };
 
 /// A run of a study, ready to be trained.
@@ -57,15 +57,17 @@ struct PreparedRun {
 /// Reads the run's experiment, data and model, and lists its trainings. Errors become the run's problem.
 PreparedRun prepare_run(const StudyRun& run, const StudyInputs& inputs);
 
-/// Returns the row of a training that ended with the same words and the same files that they and the experiment name,
-/// and not with generated data if the real ones are here now, with the training's metric first; nullopt: there is none.
-/// Failed rows are trained again, failed trials are not.
+/// Returns the row that an earlier call has trained, with the training's metric first. It must have the same words, and
+/// the files that the words and the experiment name must be unchanged. A row with generated data does not count if the
+/// real data are here now. nullopt: there is no such row. Failed rows are trained again, failed trials are not.
 std::optional<RunResult> kept_row(const StudyTraining& training);
 
-/// Returns the row with this metric as the first of each evaluation, where main() takes it. Empty: the row as it is.
+/// Returns the row with this metric as the first of each evaluation, so that main() returns it. An empty `metric`
+/// changes nothing.
 RunResult with_main_metric(RunResult row, const std::string& metric);
 
-/// Makes way for a training: a folder that is there is renamed, never removed. Notes the words for kept_row().
+/// Prepares the folder of a training: an existing folder is renamed, never removed. Writes the words into the new one,
+/// for kept_row().
 void begin_training(const StudyTraining& training);
 
 /// What a training costs on this machine.

@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-/// The inverse of trace_json (report/trace.h): gives each row of `result` its timeline, if the trace has one. `where`
+/// The inverse of trace_json (report/trace.h): sets the timeline of each row of `result`, if the trace has it. `where`
 /// names the source in errors. Throws a user error for a file that trace_json did not write.
 void read_timelines(const nlohmann::json& trace, ExperimentResult& result, const std::string& where);
 

@@ -140,7 +140,7 @@ std::string closing_lines(const TrainOptions& options, const RunResult& row, con
   if (lacks_last_checkpoint(row)) text += "the checkpoint after the last step was not written\n";
   const std::optional<std::string> launched_by = environment()(kLaunchedByVariable);
   const fs::path from = report.newest_step > 0 ? run_folder : options.resume;
-  // The run of all phases, the launcher of an elastic run, say it.
+  // The run of all phases, or the launcher of an elastic run, prints how to continue.
   if (whole || from.empty() || options.elastic || !options.phases.empty()) return text;
   if (options.serves)
     return text + "to resume: start the server again with --resume " + shell_quoted(from.string()) +

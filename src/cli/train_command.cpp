@@ -37,8 +37,8 @@
 namespace trireme {
 namespace {
 
-/// Trains. If the experiment sets `adapt`, the run may change its plan by what it measures. Rows of a comparison do not
-/// adapt.
+/// Trains. If the experiment sets `adapt`, the run may change its plan according to its measurements. Rows of a
+/// comparison do not adapt.
 RunResult train_or_adapt(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan,
                          TrainObserver& observer, CheckpointUse checkpoints) {
   if (!experiment.adapt)
@@ -71,7 +71,7 @@ std::optional<int> train_as_process(const TrainOptions& options, const BackendKi
   return run_train_process(options, *place, elastic_group);
 }
 
-/// Errors (user): the machines and the backend that were asked for need workers that are processes, or modelled time.
+/// Errors (user): the requested machines or backend need workers that are processes, or modelled time.
 void check_threads_can(const TrainOptions& options, const BackendKind* backend) {
   if (backend && backend->modelled_time) return;
   refuse_described_machines(options.prediction);
@@ -119,7 +119,7 @@ Plan plan_to_run(const TrainOptions& options, const TrainSubject& subject, Progr
   });
 }
 
-/// Opens what the run resumes from, if anything. `show` and `checkpoints` get what is known of it.
+/// Opens the checkpoint that the run resumes, if there is one, and adds its facts to `show` and `checkpoints`.
 void resume(const TrainOptions& options, const TrainSubject& subject, TrainShow& show, CheckpointUse& checkpoints) {
   std::function<void(const std::filesystem::path&)> keep_earlier;
   if (!options.resume.empty()) {
@@ -147,7 +147,7 @@ void resume(const TrainOptions& options, const TrainSubject& subject, TrainShow&
   };
 }
 
-/// Where the replicas' policy runs, if it is not here.
+/// Creates the world of replicas that are not in this process.
 using MakeWorld = std::function<std::unique_ptr<HubWorld>(RunAgreement&)>;
 
 RunResult train_subject(const TrainOptions& options, const TrainSubject& subject, const Plan& plan,

@@ -215,7 +215,7 @@ int train_into_folder(const TrainOptions& options, const TrainSubject& subject, 
   if (subject.data.inputs) folder.write_inputs(*subject.data.inputs);
   if (!show.initial_values.empty()) result.initial_values = show.initial_values;
   if (show.describe) show.describe(result);
-  folder.update(result);  // what a killed run leaves says what it trained
+  folder.update(result);  // so that the folder of a killed run states what it trained
   if (show.on_folder) show.on_folder(folder.path());
   result.rows.push_back(
       train_and_show(subject, show.plan ? show.plan->name : options.plan, show, train, options.messages, folder));

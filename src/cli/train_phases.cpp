@@ -65,7 +65,7 @@ std::vector<std::string> changes_of(const TrainOptions& options, const PhaseSpec
   return changes;
 }
 
-/// Refuses to go on with another experiment: finished phases would not be what it says. Errors (user).
+/// Errors (user): the folder belongs to another experiment, so the finished phases would not match this one.
 void check_same(const fs::path& folder, const PhasesFile& written, const TrainOptions& options,
                 const Experiment& experiment) {
   const auto refuse = [&](const std::string& where, const std::string& was, const std::string& is) {
@@ -115,8 +115,8 @@ void check_frozen(const std::string& where, const RunSpec& experiment, const Mod
   }
 }
 
-/// Replicas that agree have states of their own, which one phase cannot hand over to another. `k`: the phase's number,
-/// from 0. Errors (user).
+/// Errors (user): a plan with an agreement in a training of several phases. Its replicas have states of their own,
+/// which one phase cannot pass to the next. `k`: the phase's number, from 0.
 void check_agreement(const std::string& where, const std::string& plan, size_t k, size_t phases) {
   if (k > 0)
     fail_user({where, plan, "an update policy cannot begin with the state of another run", "choose another plan"});
@@ -125,7 +125,7 @@ void check_agreement(const std::string& where, const std::string& plan, size_t k
                "choose another plan, or train each phase alone: --phase 2 --set model.weights=FOLDER"});
 }
 
-/// What the phases that were checked so far have in common.
+/// The common facts of the phases that were checked so far.
 struct Common {
   std::vector<std::string> tensors;  ///< of phase 1
   Precision precision;               ///< of phase 1
@@ -169,8 +169,8 @@ int64_t check_phase(const TrainOptions& options, const Experiment& experiment, s
   return steps;
 }
 
-/// Checks before anything is trained what would otherwise end the run after the first phases. Returns the steps of each
-/// phase; 0: not known. Errors (user): name the phase.
+/// Finds errors that would otherwise end the run after the first phases, before anything is trained. Returns the steps
+/// of each phase; 0: not known. Errors (user): name the phase.
 std::vector<int64_t> check_phases(const TrainOptions& options, const Experiment& experiment) {
   Common common{{}, experiment.precision};
   std::vector<int64_t> steps;
@@ -202,7 +202,8 @@ TrainOptions options_of_phase(const TrainOptions& options, const Experiment& exp
   return one;
 }
 
-/// Says from where the run can go on after a phase that did not end. Its own run does not say it (closing_lines).
+/// Prints how to continue the run after a phase that did not end. (The phase's own run does not print it:
+/// closing_lines.)
 void say_how_to_go_on(const TrainOptions& phase, int number, const std::string& launched_by) {
   const std::optional<ResumableAttempt> newest = newest_resumable(phase.phases, number);
   if (number == 1 && !newest) return;  // nothing is lost
@@ -213,7 +214,8 @@ void say_how_to_go_on(const TrainOptions& phase, int number, const std::string& 
             << std::flush;
 }
 
-/// The run's folder, which is removed if nothing was trained: then a mistake leaves nothing behind.
+/// The run's folder. The destructor removes it if nothing was trained, so that a run with an error in its input leaves
+/// no folder.
 class PhasesFolder {
  public:
   PhasesFolder(const TrainOptions& options, const Experiment& experiment)

@@ -125,7 +125,7 @@ Connection join_ranks(const TrainOptions& options, const ProcessPlace& place,
   return {backend.join(join), backend.name, through};
 }
 
-/// The result of one rank's reading of its input.
+/// What one rank found when it read its input.
 struct Finding {
   std::string input, error;
 };
@@ -384,7 +384,7 @@ bool is_of_input(const std::exception& error) {
   return known && known->blame() == Blame::user;
 }
 
-/// For the other ranks: a rank that fails prints its error; a rank that is ended by another one does not.
+/// Runs `work` on ranks other than 0. A rank that fails prints its error; a rank that another rank ended does not.
 int quietly(ProcessRank& process, bool launcher_reads, const std::function<int()>& work) {
   const int rank = process.rank();
   try {
@@ -394,7 +394,7 @@ int quietly(ProcessRank& process, bool launcher_reads, const std::function<int()
       spdlog::warn("rank {} was stopped for {:.0f} s, and the others did not wait", rank, pause);
       return kRunFailed;
     }
-    // A failure of the worker's thread has ended the others already; one of the main thread has not.
+    // A failure of the worker's thread has already ended the other ranks. A failure of the main thread has not.
     if (process.abort_reason().empty() && !is_of_input(error) && !interrupted_by_user())
       process.abort(fmt::format("rank {} failed: {}", rank, first_line(error)));
     const bool own = is_named_first(process.abort_reason(), rank) && !interrupted_by_user();

@@ -29,7 +29,7 @@ Precision precision_of(const VerifyOptions& options, Precision read) {
   return options.precision.empty() ? Precision::fp64 : parse_precision(options.precision, "--precision");
 }
 
-/// `by_step`: what is allowed depends on the step, and is shown.
+/// `by_step`: the tolerance depends on the step and is shown.
 std::string differences_in_words(const VerifyResult& result, bool by_step) {
   const std::string title = by_step ? "difference, and what is allowed" : "largest relative difference";
   size_t width = title.size();

@@ -96,7 +96,7 @@ void live_in_virtual_time(const Plan& plan, Predictions& predictions, const Cost
   if (!plan.agreement.empty()) {
     experiment.replicas.clock = clock_of(plan, predictions, costs.cluster, experiment);
     experiment.links.reset();
-    experiment.private_replicas = false;  // the links would have required them
+    experiment.private_replicas = false;  // they were set because of the links, which modelled time replaces
     return;
   }
   experiment.private_replicas = true;

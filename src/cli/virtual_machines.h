@@ -20,8 +20,8 @@ void refuse_described_machines(const CostSourceOptions& costs);
 /// `plan`: in the form of --plan.
 void check_virtual_time(const Experiment& experiment, const std::string& plan, const CostSourceOptions& costs);
 
-/// Returns the plan of a name or a file on `devices` (empty: as choose_plan). A name that leaves something open is
-/// completed by the speeds of the machines.
+/// Returns the plan of a name or a file on `devices` (empty: as choose_plan). What the name leaves open is chosen by
+/// the speeds of the machines.
 Plan choose_virtual_plan(const std::string& name, const std::vector<int>& devices, const RunSpec& experiment,
                          const Model& model, Predictions& predictions);
 
