@@ -21,7 +21,8 @@ class Additions {
   /// `what` names the registry in errors: "schedule".
   explicit Additions(std::string_view what) : what_(what) {}
 
-  /// True, so that a static object can be initialised with it. Errors (user): the registry has been read.
+  /// Adds the kind. Returns true, so that the call can initialise a static object. Errors (user): the registry has
+  /// already been read.
   bool add(Kind kind) {
     if (taken_)
       fail_user({std::string(what_), kind_name(kind), "is registered after the list of them was read",
@@ -30,8 +31,8 @@ class Additions {
     return true;
   }
 
-  /// Adds them to `all`, which has the built-in ones, each as `make` makes it. Errors (user): a name that is there
-  /// already.
+  /// Appends the added kinds to `all`, which holds the built-in ones; `make` converts each kind to an entry of the
+  /// list. Errors (user): the list has an entry of the same name.
   template <class Listed, class Make = std::identity>
   void take(std::vector<Listed>& all, Make make = {}) {
     taken_ = true;

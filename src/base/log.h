@@ -14,7 +14,8 @@ namespace trireme {
 /// Call it once, early.
 void set_up_logging();
 
-/// Returns the text of a line that is a warning in the form for files; nullopt: it is none. The line may have a prefix.
+/// Returns the text of a warning, given its line in the form for files; nullopt if the line is not a warning. The line
+/// may have a prefix.
 std::optional<std::string_view> warning_in(std::string_view line);
 
 /// Also appends messages, with their time, to this file. Creates its folder. Call it after set_up_logging(). Returns

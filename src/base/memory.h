@@ -58,8 +58,9 @@ void set_memory_limit(int device, int64_t bytes);
 /// weights). Checks the limit like an allocation.
 void charge_memory(int device, MemoryCategory category, int64_t bytes);
 
-/// Counts a block of another allocator, of a GPU, which must forget it when it frees it. Does not check the limit, and
-/// does not throw: check_memory_limit() does. `address` identifies the block.
+/// Counts a block of another allocator (that of a GPU), which must call forget_block() when it frees the block.
+/// `address` identifies the block. Neither checks the limit nor throws: the allocating thread calls
+/// check_memory_limit() afterwards.
 void note_block(uintptr_t address, int64_t bytes) noexcept;
 void forget_block(uintptr_t address) noexcept;
 

@@ -21,7 +21,7 @@ inline std::vector<std::string_view> cut(std::string_view text, char separator) 
   return parts;
 }
 
-/// Returns the number that the whole text is; nullopt if it is none, or too large for the type.
+/// Reads the whole text as one number; nullopt if it is not a number, or is too large for the type.
 template <class Number>
 std::optional<Number> number_in(std::string_view text) {
   Number value{};

@@ -5,9 +5,9 @@
 
 namespace trireme {
 
-/// Counts for the thread that makes it, from then until its end: bytes of the tensors that operators read, and of those
-/// that they write. Views count nothing, nor do operators that another one calls, nor loops that use tensors' memory
-/// themselves. One per thread; it ends on the thread that made it.
+/// During its lifetime, counts for the thread that created it: bytes of the tensors that operators read, and of those
+/// that they write. Not counted are views, operators that another operator calls, and loops that access tensors' memory
+/// without an operator. At most one per thread; it must be destroyed on the thread that created it.
 class TouchedBytes {
  public:
   TouchedBytes();
@@ -18,7 +18,7 @@ class TouchedBytes {
   /// Returns the bytes since the last call, or since the beginning.
   double take();
 
-  /// While it exists, nothing is counted for this thread. Needs no TouchedBytes.
+  /// While it exists, nothing is counted for this thread. The thread may, but need not, have a TouchedBytes.
   class Paused {
    public:
     Paused();

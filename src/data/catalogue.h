@@ -16,7 +16,7 @@
 
 namespace trireme {
 
-/// Keys of [data] that are read alike for every set that takes them.
+/// True for the keys of [data] that are read in the same way for every set that accepts them.
 inline bool is_common_data_key(std::string_view key) {
   return key == "augment" || key == "sequence" || key == "on_error" || key == "shape";
 }

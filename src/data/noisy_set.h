@@ -15,12 +15,13 @@
 namespace trireme {
 
 /// The samples of `set`, with normal noise added to every input value, after augmentation. A value's noise depends on
-/// the key, the sample's index and the value's place in the sample: it is the same in every epoch, whatever loads it.
+/// the key, the sample's index and the value's place in the sample only: it is the same in every epoch and on every
+/// worker.
 class NoisySet final : public Dataset {
  public:
-  /// `deviations`: the noise's standard deviation, in units of the inputs, by sample; one entry: of all samples.
-  /// `where`: the table that asks for noise, for messages. Errors (user): inputs that are token ids; get throws it for
-  /// other inputs that are not real numbers.
+  /// `deviations`: the noise's standard deviation, in units of the inputs, by sample; a single entry is that of all
+  /// samples. `where`: the table that asks for noise, for messages. Errors (user): inputs that are token ids. Other
+  /// inputs that are not real numbers are an error (user) of `get`.
   NoisySet(std::shared_ptr<const Dataset> set, std::vector<double> deviations, uint64_t key, std::string where);
 
   int64_t size() const override { return set_->size(); }

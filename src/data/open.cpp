@@ -103,8 +103,8 @@ TaskData open_set(const DataSpec& spec, const KnownSet& set) {
   fail_not_found(set, searched);
 }
 
-/// Returns the file or folder that is not there, or the set's title where it was searched for; nullopt: the set is
-/// here, at least a part of it, or has a stand-in.
+/// Returns what is missing: a file or folder that the experiment names, or the title of a set that was searched for and
+/// not found. nullopt if at least a part of the set is on this machine, or if it has a stand-in.
 std::optional<std::string> absent_part(const DataSpec& spec, const KnownSet& set) {
   std::error_code ignored;
   if (set.origin == DataOrigin::own_files) {

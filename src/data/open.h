@@ -6,9 +6,9 @@
 
 namespace trireme {
 
-/// Opens the set. If it is not found, its stand-in is opened, if it has one, and TaskData::source says so. Otherwise it
-/// is a user error that lists the folders searched and the command that downloads the set. User errors: only some files
-/// were found; --data-dir does not exist; the set differs from data.shape.
+/// Opens the set. If it is not found, opens its stand-in, and TaskData::source says so. User errors: the set is not
+/// found and has no stand-in (the message lists the folders searched and the command that downloads the set); only some
+/// files were found; --data-dir does not exist; the set differs from data.shape.
 TaskData open_data(const DataSpec& spec);
 
 /// For predictions, which read no sample: opens the set if it is here. Otherwise returns data without samples

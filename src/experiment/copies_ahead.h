@@ -19,12 +19,13 @@
 
 namespace trireme {
 
-/// A worker requests the same ranges of samples of all batches of one kind. So a thread loads and copies those ranges
-/// of the next batch that the worker requested of the last one of its kind. The functions are called by the worker's
-/// thread.
+/// A worker requests the same ranges of samples of every batch of one kind. So a thread of this class loads and copies,
+/// of the next batch, the ranges that the worker requested of the latest batch of the same kind. The functions are
+/// called by the worker's thread.
 class CopiesAhead {
  public:
-  /// Loads samples of one batch into memory of the host, which is pinned if `pinned`. Called by the thread here.
+  /// Loads samples of one batch into memory of the host, which is pinned if `pinned`. Called by the thread of this
+  /// class, and by take() for ranges that were not copied.
   using Load = std::function<std::vector<at::Tensor>(Range range, bool pinned)>;
   /// Batches of one kind: of one data set, with as many samples.
   using Kind = std::pair<const Dataset*, int64_t>;
@@ -36,17 +37,18 @@ class CopiesAhead {
   CopiesAhead(const CopiesAhead&) = delete;
   CopiesAhead& operator=(const CopiesAhead&) = delete;
 
-  /// Begins to copy batch `number`, the one after that which the worker uses next. Waits until that one is copied.
+  /// Begins to copy batch `number`, the batch after the one that the worker uses next. First waits until that earlier
+  /// batch is copied.
   void begin(int64_t number, const Kind& kind, Load load);
-  /// Returns the tensors of a range of batch `number`: those that were copied, which are on the device, or else what
-  /// `load` returns here. Rethrows an exception of the thread.
+  /// Returns the tensors of a range of batch `number`: if the range was copied, the copies, which are on the device;
+  /// else what `load` returns, in memory of the host. Rethrows an exception of the thread.
   std::vector<at::Tensor> take(int64_t number, const Kind& kind, Range range, const Load& load);
 
  private:
   struct Copy {
     Range range;
     std::vector<at::Tensor> tensors;
-    EarlierWork work;  ///< that gives them their values
+    EarlierWork work;  ///< the copying, which may still be in progress
   };
   struct Task {
     int64_t number = 0;
@@ -57,7 +59,7 @@ class CopiesAhead {
   struct Copied {
     int64_t number = -1;
     std::vector<Copy> copies = {};
-    std::exception_ptr error = nullptr;  ///< that ended it
+    std::exception_ptr error = nullptr;  ///< the exception that ended the copying
   };
   void work(int device);
   std::vector<Copy> carry_out(const Task& task) const;

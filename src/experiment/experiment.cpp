@@ -58,7 +58,8 @@ const char* name_of(BatchNormScope scope) {
 
 namespace {
 
-/// For regression: returns the mean of the first targets, as the region of all targets. Empty for other tasks.
+/// For regression: returns the mean of the first targets, one number per output, as an estimate of where all targets
+/// lie. Empty for other tasks.
 std::vector<double> target_offsets(const Dataset& set) {
   constexpr int64_t kSome = 64;
   if (set.task() != LearningTask::regression || set.size() == 0 || !has_samples(set)) return {};

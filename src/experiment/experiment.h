@@ -48,7 +48,7 @@ struct Experiment {
   // length and target
   int64_t batch = 128;  ///< global batch
   Length length{1, Length::Unit::epochs};
-  std::optional<int64_t> steps_flag;  ///< --steps, which is then the length
+  std::optional<int64_t> steps_flag;  ///< value of --steps, which replaces `length`
   Length evaluate_every{1, Length::Unit::epochs};
   /// Value of the task's main metric (metrics/metrics.h): an accuracy, a perplexity, an RMSE.
   std::optional<double> target;

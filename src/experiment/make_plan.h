@@ -16,8 +16,9 @@ bool is_plan_file(const std::string& name);
 /// reason.
 Plan make_plan(const std::string& name, const RunSpec& experiment, const Model& model, int devices);
 
-/// Returns why make_plan does not measure layers here for a plan with these stages and micro-batches: the measurement
-/// would need more than half of this machine's memory, or too long. "" if it measures, or has nothing to balance.
+/// Returns why make_plan does not measure layers on this machine for a plan with these stages and micro-batches: the
+/// measurement would need more than half of the machine's memory, or would take too long. "" if make_plan measures, or
+/// if there is nothing to balance.
 std::string why_not_measured(const Plan& plan, const RunSpec& experiment, const Model& model);
 
 /// Returns compile_options of the experiment for this plan. With an agreement, the workers of each replica share one

@@ -11,7 +11,7 @@
 namespace trireme {
 
 struct ProcessMachines {
-  std::vector<int> of_rank;  ///< by rank: the number of its machine; machines are numbered as their first ranks are
+  std::vector<int> of_rank;  ///< by rank: number of its machine; machines are in the order of their lowest ranks
   std::vector<int> cores;    ///< by machine: those that its processes may use together, shared cores counted once
   /// Between two processes of a machine, and between two machines, as measured. A bandwidth of 0: there are no such
   /// processes, or nothing was measured.

@@ -10,7 +10,7 @@ namespace trireme {
 
 inline constexpr const char* kFirstPhase = "phase-1";  ///< folder of the first phase's run, in that of all phases
 
-/// Reads the [[phase]] tables, none if there are none. Errors (user): a phase without a length; a key that cannot
+/// Reads the [[phase]] tables; empty if the file has none. Errors (user): a phase without a length; a key that cannot
 /// change between phases.
 std::vector<PhaseSpec> read_phases(const ConfigTable& file);
 

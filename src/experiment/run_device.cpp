@@ -13,7 +13,7 @@ namespace trireme {
 
 namespace {
 
-/// Throws the user error for device = "cuda", with the words that the user gave it in.
+/// Throws the user error for device = "cuda". The message names the flag --device or the key, whichever the user gave.
 [[noreturn]] void fail_device(const Experiment& experiment, const std::string& why, const std::string& or_else) {
   const std::string where = experiment.where("device");
   const bool is_flag = where.starts_with("--device");

@@ -26,7 +26,7 @@ void check_device(const RunSpec& experiment);
 /// several GPUs must have.
 RunSpec on_its_devices(RunSpec experiment, const Plan& plan);
 
-/// Returns where the devices 0, 1, ... of a run in one process compute: they take the visible ones in turn. Empty: all
+/// Returns where the devices 0, 1, ... of a run in one process compute: they take the visible GPUs in turn. Empty: all
 /// on cores.
 std::vector<c10::Device> places_of_run(const RunSpec& experiment);
 
@@ -37,9 +37,9 @@ std::vector<c10::Device> places_of_process(const RunSpec& experiment, const Plan
 /// processes of a machine take its GPUs in turn.
 PlacedDevices place_workers(const RunSpec& experiment, const Plan& plan);
 
-/// Returns by worker of this process the device to which samples are copied a batch ahead (LoaderOptions::devices);
-/// empty: to none. Stages of a pipeline use different parts of the samples, and an agreement may read them on the host:
-/// such samples are copied when they are used.
+/// Returns, for each worker of this process, the device to which samples are copied a batch ahead
+/// (LoaderOptions::devices); empty if none are. Stages of a pipeline use different parts of the samples, and an
+/// agreement may read them on the host: such samples are copied when they are used.
 std::vector<int> devices_to_copy_to(const RunSpec& experiment, const Plan& plan);
 
 /// Returns one text for each GPU that this process can use; processes that use one GPU have the same text for it. Empty

@@ -56,7 +56,7 @@ CompileOptions compile_options(const RunSpec& experiment, bool training);
 /// smoothing, beam or padding that does not apply to the data; less padding for an imported model.
 Model build_model(RunSpec& experiment, const TaskData& data);
 
-/// As build_model, for a model that the caller brings. Errors (user): a target or beam that the data have no use for.
+/// As build_model, for a model that the caller brings. Errors (user): a target or beam that does not apply to the data.
 void note_model(RunSpec& experiment, const TaskData& data);
 
 }  // namespace trireme

@@ -112,8 +112,8 @@ struct CheckpointReport {
   double write_seconds = 0;  ///< time of the writing thread, in parallel with training
 };
 
-/// Bytes of a described device that its tensors take with what their allocator, the driver and libraries take. low: no
-/// allocator's overhead; high: twice the usual one.
+/// Bytes that are in use on a described device: by its tensors, their allocator, the driver and libraries. low: without
+/// overhead of the allocator; high: with twice its usual overhead.
 struct MemoryRange {
   int64_t low = 0, expected = 0, high = 0;
 };
@@ -154,8 +154,8 @@ struct RunResult {
   /// steps of the mean over workers, as step_seconds has a median. nullopt on GPUs, in modelled time and under update
   /// policies.
   std::optional<double> core_seconds;
-  /// Bytes per second of the machine's memory (base/devices/memory_speed.h), the mean of before and after the row.
-  /// nullopt as for core_seconds, and for processes.
+  /// Bytes per second of the machine's memory (base/devices/memory_speed.h): the mean of a measurement before the row
+  /// and one after it. nullopt where core_seconds is, and for processes.
   std::optional<double> memory_speed;
   std::optional<double> epoch_seconds;  ///< samples of an epoch / samples_per_second
   /// Samples of a step / its median time. Under an update policy: all samples / the time of the whole run, because
@@ -194,7 +194,7 @@ struct RunResult {
   std::shared_ptr<const nlohmann::json> schedule;
 };
 
-/// Returns the measured time to which the row's predicted time per step is compared: the median, or under an update
+/// Returns the measured seconds of a step with which the row's prediction is compared: the median, or under an update
 /// policy the mean, because only some of its steps exchange or wait. nullopt: no steps were measured.
 std::optional<double> step_beside_prediction(const RunResult& row);
 
@@ -202,12 +202,12 @@ std::optional<double> step_beside_prediction(const RunResult& row);
 /// nullopt: not known.
 std::optional<double> core_speed_of(const RunResult& row);
 
-/// Returns how many times as fast as the undisturbed memory of the profile the memory was while the row ran; nullopt:
-/// not known.
+/// Returns the speed of the memory while the row ran, divided by that of the undisturbed memory in the profile: 0.8 if
+/// it was slower. nullopt: not known.
 std::optional<double> memory_speed_of(const RunResult& row);
 
-/// Returns the predicted seconds of a step at the speed of the cores while the row ran, or as predicted where that
-/// speed is not known. The row must have a prediction.
+/// Returns the predicted seconds of a step, converted to the speed that the cores had while the row ran; not converted
+/// where that speed is not known. The row must have a prediction.
 double prediction_at_core_speed(const RunResult& row);
 
 /// A whole experiment: `compare` has several rows, `train` one.

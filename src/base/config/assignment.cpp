@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-/// Returns the position of the assignment's sign, which may not be in quotes; npos: there is none.
+/// Returns the position of the first "=" outside quotes; npos if there is none.
 size_t end_of_key(std::string_view assignment) {
   char quote = 0;
   for (size_t i = 0; i < assignment.size(); ++i) {

@@ -14,7 +14,7 @@ struct Assignment {
   std::string_view value;     ///< part of the text that was read
 };
 
-/// Errors (user), with `origin`: it is none, or the key has an index.
+/// Errors (user), which name `origin`: the text is not an assignment, or its key has an index.
 Assignment read_assignment(std::string_view assignment, const std::string& origin);
 
 }  // namespace trireme

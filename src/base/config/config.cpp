@@ -134,8 +134,8 @@ struct ConfigTable::Reader {
     return values;
   }
 
-  /// Names a key that is there, that nothing has read and whose name is near to that of the missing key: the end of a
-  /// message; "" if there is none.
+  /// Returns the last part of the message about a missing key: it names a key of the file that no getter has read and
+  /// whose name is similar, probably a misspelling. "" if there is no such key.
   std::string near_miss() const {
     const Document& document = *table.document_;
     const std::optional<std::vector<PathPart>> parts = split_path(path);
@@ -154,7 +154,8 @@ struct ConfigTable::Reader {
     return "";
   }
 
-  /// `there`: the table that should have the key `missing`, at the path `parent`. `is_table`: the key is of a table.
+  /// `there`: the table, at the path `parent`, that should have the key `missing`. `is_table`: the key's value is a
+  /// table.
   std::string near_miss_in(const toml::table& there, const std::string& parent, const std::string& missing,
                            bool is_table) const {
     const Document& document = *table.document_;
@@ -163,7 +164,7 @@ struct ConfigTable::Reader {
       if (value.is_table() == is_table && !document.known.contains(path_in(parent, name.str())))
         unread.emplace_back(name.str());
     const std::string near = closest_match(missing, unread);
-    // of a short name every letter may differ: then it is another name
+    // a short name may be "near" although all its letters differ; then it is another name
     if (near.empty() || edit_distance(missing, near) >= int(missing.size())) return "";
     const ConfigTable top(table.document_, "");
     return fmt::format("{}: did you mean \"{}\"?", top.where(path_in(parent, near)), missing);

@@ -12,7 +12,7 @@ namespace trireme {
 
 struct PathPart {
   std::string key = {};
-  std::optional<size_t> index = {};  ///< of a list; then there is no key
+  std::optional<size_t> index = {};  ///< position in a list; `key` is then empty
 };
 
 /// Returns the name as it is written in a path: bare, or in quotes.
@@ -21,7 +21,7 @@ std::string written_key(std::string_view name);
 /// Returns the path of the key with this name in a table. `table`: its path; empty: the document.
 std::string path_in(const std::string& table, std::string_view name);
 
-/// Returns the parts of a path, which may have "..." and '...'; nullopt: it is none.
+/// Returns the parts of a path, which may be in "..." or '...'; nullopt if the text is not a path.
 std::optional<std::vector<PathPart>> split_path(std::string_view path);
 
 /// Returns the path of these parts.

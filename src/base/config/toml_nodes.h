@@ -13,11 +13,12 @@ namespace trireme {
 /// Returns the node in one line of at most 60 characters, for messages.
 std::string node_in_short(const toml::node& node);
 
-/// Parses a document. `name`: for messages. `has_lines`: they state the line. Errors (user): it is not TOML.
+/// Parses a document. `name`: its name in messages. `has_lines`: messages state the line. Errors (user): the text is
+/// not TOML.
 toml::table parse_toml(std::string_view text, const std::string& name, bool has_lines = true);
 
-/// Parses the value of an override as TOML: the key "value" of the table that is returned. A value that is not TOML is
-/// taken as a string.
+/// Parses the value of an override as TOML. Returns a table that holds it under the key "value". A value that is not
+/// TOML is taken as a string.
 toml::table parse_override(std::string_view value);
 
 nlohmann::json json_of_node(const toml::node& node);
@@ -27,7 +28,7 @@ bool holds_tables(const toml::node& node);
 
 struct TomlLeaf {
   std::string path;
-  std::string key;  ///< its last name
+  std::string key;  ///< the last part of `path`
 };
 
 /// Adds the values below `node`, which is at `path` and has the name `key`.

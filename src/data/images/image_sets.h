@@ -63,8 +63,8 @@ struct MaskedSplits {
   std::shared_ptr<const MaskedImages> train;
   std::shared_ptr<const MaskedImages> test;
 };
-/// Opens images with masks, as samples of spec.image_size, else of `standard_size`. User errors: broken images or
-/// masks, likewise.
+/// Opens images with masks, as samples of spec.image_size, else of `standard_size`. User errors: broken images or masks
+/// (if the spec says so, they are left out instead).
 TaskData open_masks(const DataSpec& spec, const std::string& source, const std::filesystem::path& folder,
                     const MaskedSplits& splits, int64_t classes, ImageSize standard_size);
 

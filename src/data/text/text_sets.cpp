@@ -180,7 +180,8 @@ TaskData open_pairs(const DataSpec& spec, const std::vector<fs::path>& train_fil
   ParallelText test = read_parallel_text(test_files[0], test_files[1], spec.on_error);
   DataSpec as_is = spec;
   if (spec.text.lower) {
-    // Here and not in the tokenizers: BLEU compares what a model writes with these lines.
+    // not left to the tokenizers: BLEU compares a model's translations with these lines, so they must be in lower case
+    // too
     for (ParallelText* text : {&train, &test}) lower_all(*text);
     as_is.text.lower = false;
   }
