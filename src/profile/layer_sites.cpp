@@ -66,7 +66,7 @@ std::string name_of(const LayerSite& site, const SiteOptions& options) {
   for (size_t p = 0; p < parameters.size(); ++p)
     name += fmt::format("{}{}{}", p == 0 ? " with " : " ", to_string(parameters[p].shape),
                         site.wants_parameters[p] ? "" : "!");
-  // Losses, and layers whose attributes do not describe them fully, may differ in this.
+  // the FLOPs tell losses apart, and layers that their attributes do not describe fully
   name += fmt::format(" {:.4g} FLOP", site.layer->forward_flops(site.input_shapes));
   if (!site.differentiated) name += " forward";
   if (options.batch_norm == BatchNormScope::global && site.layer->communicates_over_data_axis(options.batch_norm))

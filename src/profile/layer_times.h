@@ -16,7 +16,7 @@ namespace trireme {
 std::vector<double> profile_layers(const Model& model, Precision precision, int64_t samples, uint64_t seed,
                                    bool tokens = false);
 
-/// The least that profile_layers needs.
+/// A lower bound of the memory and the work that profile_layers needs.
 struct ProfileWork {
   int64_t bytes = 0;  ///< weights, their gradients and copies, and the layers' outputs with their gradients
   double flops = 0;   ///< of all runs

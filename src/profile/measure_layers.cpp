@@ -105,7 +105,8 @@ class CoreBefore {
   double to_profile_ = 1;
 };
 
-/// Calls of one round. Their seconds are read at its end, so that the host asks a GPU ahead, as in a step.
+/// Calls of one round. Their seconds are read at the end of the round, so that the host queues work on a GPU ahead of
+/// its execution, as it does in a step.
 class Round {
  public:
   explicit Round(const CoreBefore& core) : core_(core) {}

@@ -2,8 +2,9 @@
 //
 // In a step, much memory is used between two calls of one layer, and a layer's inputs were written just before by the
 // previous layer. Therefore the layers alternate in the order of the model, forward and then backward, in rounds.
-// Inputs are rewritten before each call, outside the measured time. On a GPU the times are those of its events: a call
-// lasts from the end of the work before it, and its launches count where the GPU waits for them.
+// Inputs are rewritten before each call, outside the measured time. On a GPU the times come from its events: a call
+// lasts from the end of the previous work to the end of its own. That includes the time for which the GPU waits until
+// the host has launched the call's kernels.
 #pragma once
 
 #include <vector>

@@ -190,7 +190,7 @@ GroupMeasurement measure_group(int workers) {
   return result;
 }
 
-/// Of one redistribution, on the rank for which it takes most.
+/// The time and the work of one redistribution, each on the rank where it is greatest.
 struct Redistributed {
   double seconds = 0, work = 0;
 };

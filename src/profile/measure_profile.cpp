@@ -33,8 +33,8 @@ struct Unit {
   std::vector<LayerRequest> requests;
   double flops = 0;
 
-  /// Sort key: cheap units first, with priority for unsplit layers. Each plan has some, and the other predictions are
-  /// compared with them.
+  /// Sort key: cheap units first, with priority for unsplit layers, because every plan has some of them and the
+  /// other predictions are compared with theirs.
   double rank() const { return tensor == 1 ? kWholeFirst * flops : flops; }
 };
 
@@ -87,7 +87,7 @@ void measure_machine(Profile& profile, const ProfileRequest& request, Precision 
   profile.machine = fingerprint_of_this_machine(request.threads);
   const int places = profile.machine.places();
   if (profile.device.flops == 0) profile.device = measure_device(request.threads);
-  // Looked at three times, because cores and memory may be disturbed for more than a second.
+  // The speeds of cores and memory are measured three times, because a disturbance may last more than a second.
   const bool core_is_unknown = profile.device.core_seconds == 0;
   double fastest_core = core_is_unknown ? measure_core() : 0;
   const bool memory_is_unknown = profile.device.memory_speed == 0 && measured_devices().gpus == 0;

@@ -22,8 +22,9 @@ std::vector<UpdateMeasurement> measure_updates(const OptimizerConfig& optimizer,
 /// `memory` is the memory of this process divided by the number of cores.
 DeviceMeasurement measure_device(int threads = 1);
 
-/// Returns the fastest time of the piece of work (base/devices/core_speed.h) in a fraction of a second; 0 on GPUs. The
-/// mean would change with whatever else runs: on a machine with other users by half.
+/// Repeats the piece of work (base/devices/core_speed.h) for a fraction of a second and returns its fastest time, in
+/// seconds; 0 on GPUs. The mean would depend on what other programs do: on a machine with other users it changed by
+/// half.
 double measure_core();
 
 }  // namespace trireme

@@ -15,7 +15,7 @@ struct TransferWork {
   double of_byte = 0;     ///< of a large one
 };
 
-/// Of messages between two workers, one message at a time.
+/// The cost of messages between two workers, one message at a time.
 struct LinkEstimate {
   double latency = 0;    ///< seconds of a message of a few bytes
   double bandwidth = 0;  ///< bytes/s

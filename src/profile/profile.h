@@ -86,17 +86,17 @@ struct DeviceMeasurement {
   /// The speed of a core that nothing disturbs, at which the seconds of layers and the step factors hold: of a fixed
   /// piece of work (base/devices/core_speed.h). 0: not known, or layers are measured on GPUs.
   double core_seconds = 0;
-  /// Bytes per second of memory that nothing disturbs: the fastest of several looks (base/devices/memory_speed.h). 0:
-  /// not known, or layers are measured on GPUs.
+  /// Bytes per second of memory that nothing disturbs: the fastest of several measurements
+  /// (base/devices/memory_speed.h). 0: not known, or layers are measured on GPUs.
   double memory_speed = 0;
 };
 
-/// What whole steps of a model take beyond its layers, from trial steps (forecast/trial_steps.h): caches that other
-/// layers filled, the runtime's own work, cores that are not equally fast.
+/// Factors for what whole steps of a model take beyond its layers, from trial steps (forecast/trial_steps.h): caches
+/// that other layers filled, the runtime's own work, cores that are not equally fast.
 struct StepFactors {
-  double seconds = 1;   ///< on the seconds of layers and updates: one worker alone
-  double crowding = 1;  ///< on the crowding of layers and updates: several workers at the same time
-  double sharing = 1;   ///< once more on the crowding: more workers than cores, which take turns
+  double seconds = 1;   ///< multiplies the seconds of layers and updates: one worker alone
+  double crowding = 1;  ///< multiplies their crowding: several workers at the same time
+  double sharing = 1;   ///< multiplies their crowding again: more workers than cores, which take turns
 };
 
 struct Profile {

@@ -21,9 +21,9 @@ struct Column {
 std::vector<Column> comparison_columns(const ExperimentResult& result);
 constexpr int kNamingColumns = 2;
 
-/// Returns the columns that decide, for the first answer: status (where rows differ in it), time per step, speedup over
-/// one device, peak memory, result on the test set at the end, price, predicted beside measured. The first two name the
-/// row. Rows whose cells are all equal share one line: "data, zero1".
+/// Returns the columns by which a user chooses a row, for the short answer: status (if rows differ in it), time per
+/// step, speedup over one device, peak memory, final result on the test set, price, prediction next to measurement. The
+/// first two columns name the row. Rows whose cells are all equal share one line: "data, zero1".
 std::vector<Column> deciding_columns(const ExperimentResult& result);
 
 /// Memory at the peak, by category: one line per row and device. Naming columns: strategy, devices, device. `fold`: a
@@ -52,13 +52,14 @@ std::vector<std::string> failures(const ExperimentResult& result);
 /// Returns sentences that say what ran, on which data, and which strategy was best.
 std::vector<std::string> summary(const ExperimentResult& result);
 
-/// Returns the part of the summary about the fastest row, at most two sentences per clock: which, by how much, the
-/// first row at the target; how sure that is, what disturbed the measurements, what would change it. Of one row: its
-/// time, how that compares with the prediction, and what it learned. Empty if there is nothing to say.
+/// Returns the part of the summary about the fastest row, at most two sentences per clock. The first says which row it
+/// is, by how much, and which row reached the target first. The second says how sure that is, what disturbed the
+/// measurements, and what could change the order. If the result has only one row: its time, compared with the
+/// prediction, and what it learned. Empty if there is nothing to say.
 std::vector<std::string> verdict_sentences(const ExperimentResult& result);
 
-/// Returns the beginning of one of verdict_sentences(): which row is the fastest; of one row what it did, or why it did
-/// not end normally. Empty if there is none.
+/// Returns the beginning of the first of verdict_sentences(): which row is the fastest; of an only row, what it did or
+/// why it did not end normally. Empty if there is none.
 std::string verdict_headline(const ExperimentResult& result);
 
 /// "hybrid:tensor": the plan's name if the row has one, otherwise its strategy.

@@ -168,7 +168,8 @@ std::string changes_part(const Page& page) {
          "</section>\n";
 }
 
-/// Puts what decides first and the plan, a long cell, last, because a screen may show only the first columns.
+/// Puts the columns by which a user chooses a row first and the plan, whose cells are long, last, because a screen may
+/// show only the first columns.
 std::vector<Column> by_importance(std::vector<Column> columns) {
   const auto rank = [](const Column& column) {
     for (const char* first :

@@ -57,7 +57,7 @@ bool claim(const fs::path& path) {
 void check_run_folder(const fs::path& path) {
   std::error_code error;
   const bool exists = fs::exists(path, error);
-  if (!exists || error) return;  // the run says what is wrong with a folder that cannot be read
+  if (!exists || error) return;  // a folder that cannot be read is reported later, when the run writes to it
   const bool taken = !fs::is_directory(path, error) || !fs::is_empty(path, error);
   if (taken && !error) refuse(path);
 }

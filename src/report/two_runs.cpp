@@ -209,8 +209,8 @@ std::vector<Difference> differences_between(const ExperimentResult& a, const Exp
   return all;
 }
 
-/// "model, data and batch": the names of the settings that change curves, or steps. What changes a step is named only
-/// if both runs have a value, because older files lack some.
+/// "model, data and batch": the names of the settings with this effect or a greater one. A setting that changes a step
+/// is named only if both runs have a value for it, because older files lack some.
 std::string settings_with(Effect effect, const std::vector<Difference>& differences) {
   std::vector<std::string> names;
   for (const Difference& d : differences)
@@ -282,8 +282,8 @@ std::vector<std::string> verdict_without_times(const Paces& paces, const Pair& p
   return until;
 }
 
-/// "data on 2 devices, then tensor on 2 devices: B is 1.25 times as fast as A." Of the only row of each run. `per`:
-/// " per sample" where what is compared must be said.
+/// The verdict where each run has one row: "data on 2 devices, then tensor on 2 devices: B is 1.25 times as fast as A."
+/// `per`: " per step", " per sample" or " per epoch" if the runs are not the same training, else "".
 std::vector<std::string> verdict_of_one(const Paces& paces, const Pair& pair, const std::string& per) {
   bool sure = false;
   if (!paces.speedup(pair, sure)) return verdict_without_times(paces, pair);
@@ -292,7 +292,7 @@ std::vector<std::string> verdict_of_one(const Paces& paces, const Pair& pair, co
   return {fmt::format("{}: B is {}{} as A.", rows, speed_text(paces, pair), per)};
 }
 
-/// As verdict_of_one(), of all rows.
+/// The verdict on all rows; `per` as in verdict_of_one().
 std::vector<std::string> pair_verdict(const std::vector<Pair>& pairs, const Paces& paces, const std::string& per) {
   if (pairs.size() == 1 && pairs[0].a && pairs[0].b) return verdict_of_one(paces, pairs[0], per);
   std::array<int64_t, 3> counts{};  // faster, slower, too close
@@ -327,7 +327,7 @@ std::vector<std::string> pair_verdict(const std::vector<Pair>& pairs, const Pace
   return sentences;
 }
 
-/// How the verdict begins (other_training()), then which run is faster, then which rows are not ok.
+/// Returns the sentences in this order: other_training(), which run is faster, which rows are not ok.
 std::vector<std::string> whole_verdict(const ExperimentResult& a, const ExperimentResult& b,
                                        const std::vector<Pair>& pairs, const std::string& step_settings) {
   const Paces paces(a, b);

@@ -82,9 +82,10 @@ std::string by_how_much(const Verdict& verdict) {
   if (verdict.single && !is_fastest(verdict.single))
     text = fmt::format(", {}{:.2f} times as fast as one device", least, verdict.pace(*verdict.single)->median / pace);
   if (!verdict.next || verdict.next == verdict.single) return text;
-  // Of rows that are too close to call, a factor to a row whose interval overlaps would promise too much.
+  // If several rows are too close to call, and the interval of the next row overlaps theirs, a factor would promise too
+  // much.
   const bool lie_apart = verdict.pace(*verdict.fastest.front())->high < verdict.pace(*verdict.next)->low;
-  // Of predictions, a lead within their usual error is none.
+  // For predictions, a lead within their usual error does not count.
   const bool leads = verdict.pace(*verdict.next)->median > pace * (1 + kPredictionError);
   if (verdict.fastest.size() == 1 || (verdict.measured ? lie_apart : leads))
     text += fmt::format("{} {}{:.2f} times as fast as the next, {}", text.empty() ? "," : " and", least,

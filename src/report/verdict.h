@@ -35,8 +35,8 @@ constexpr double kEqual = 0.005;
 /// and of pairs of plans whose steps differ by more than a tenth nearly all are ranked correctly (docs/simulation.md).
 constexpr double kPredictionError = 0.1;
 
-/// Fewer steps are too few for a firm result: of ten, the 10th and the 90th percentile are close to the second smallest
-/// and the second largest.
+/// Fewer steps are too few for a firm result: of ten steps, the 10th and the 90th percentile are close to the second
+/// smallest and the second largest time.
 constexpr int64_t kFewSteps = 20;
 
 /// A repeated measurement takes this many times the steps, or the runs, to cover more of the other work on the machine.

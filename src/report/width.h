@@ -12,8 +12,8 @@ int columns_of(std::string_view text);
 /// Width of text for readers that are no terminal.
 constexpr int kUsualColumns = 80;
 
-/// Returns the width of the terminal that the open file `descriptor` is. If it is none, or does not say: the number in
-/// the environment's COLUMNS, or `otherwise`.
+/// Returns the width, in columns, of the terminal behind the open file `descriptor`. If the file is not a terminal or
+/// the terminal does not tell its width: the number in the environment variable COLUMNS, or else `otherwise`.
 int columns_of_output(int descriptor, int otherwise = kUsualColumns);
 
 /// Returns `text` cut to at most `columns` columns; "…" marks the cut.
