@@ -55,7 +55,8 @@ ChildEnd run_child(const std::vector<std::string>& arguments, double hard_limit,
       forks != nullptr && forks->is_there() ? forks->start(arguments, out[1], err[1]) : std::nullopt;
   const pid_t pid = fork ? *fork : start(arguments, out[1], err[1]);
   if (pid < 0)
-    fail_run({"compare", "cannot start a process", "there are too many", "close other programs and try again"});
+    fail_run({"compare", "cannot start a process", "the system has too many processes",
+              "close other programs and try again"});
   ::close(out[1]);
   ::close(err[1]);
   LineReader output(out[0]), errors(err[0]);

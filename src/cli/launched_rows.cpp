@@ -92,7 +92,7 @@ std::optional<ProcessMachines> measure_machines(const LaunchedRows& rows, const 
   const std::string why =
       run_measurement(rows, rows.processes(), experiment, {"--measure", kMeasureMachines}, take, forks, progress);
   if (!machines && !interrupted_by_user())
-    fail_run({rows.in_words(), "what connects them could not be measured", why,
+    fail_run({rows.in_words(), "the links between them could not be measured", why,
               "check the processes' hosts and flags; --no-predict compares without measuring it"});
   return machines;
 }

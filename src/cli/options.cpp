@@ -57,7 +57,7 @@ Experiment ExperimentOptions::read() const {
   Experiment read = read_with_phases();
   if (!read.phases.empty() && phase == 0)
     fail_user({read.where("phase"), "the experiment has phases",
-               "only trireme train and trireme launch train train all of them, without --messages and --print",
+               "only `trireme train` and `trireme launch train` run all phases, and not with --messages or --print",
                fmt::format("choose one: --phase 1 to {}", read.phases.size())});
   return read;
 }

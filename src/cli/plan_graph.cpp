@@ -47,8 +47,8 @@ void check_cost(const PlanGraphOptions& options) {
 }
 
 double positive(double value, const std::string& text, const char* flag) {
-  if (!(value > 0)) fail_user({flag, "\"" + text + "\"", "must be more than 0", ""});
-  if (!std::isfinite(value)) fail_user({flag, "\"" + text + "\"", "is too large a number", ""});
+  if (!(value > 0)) fail_user({flag, "\"" + text + "\"", "must be more than 0", "give a positive value"});
+  if (!std::isfinite(value)) fail_user({flag, "\"" + text + "\"", "is not a finite number", "give a smaller value"});
   return value;
 }
 
@@ -57,7 +57,8 @@ double bandwidth(const PlanGraphOptions& options) {
     fail_user({"--bandwidth", "", fmt::format("is needed with --cost {} and a profile", options.cost),
                "for example --bandwidth \"1 GB/s\""});
   const double value = positive(parse_bandwidth(options.bandwidth, "--bandwidth"), options.bandwidth, "--bandwidth");
-  if (value < kLeastBandwidth) fail_user({"--bandwidth", "\"" + options.bandwidth + "\"", "is less than 1 B/s", ""});
+  if (value < kLeastBandwidth)
+    fail_user({"--bandwidth", "\"" + options.bandwidth + "\"", "is less than 1 B/s", "give 1 B/s or more"});
   return value;
 }
 

@@ -214,7 +214,7 @@ int run_plan_show(const PlanShowOptions& options) {
   if (data) check_shapes(experiment, *model, *data, plan);
   if (options.worker >= plan.devices)
     fail_user({"--worker", std::to_string(options.worker),
-               fmt::format("the plan's workers are 0..{}", plan.devices - 1), ""});
+               fmt::format("the plan's workers are 0..{}", plan.devices - 1), "choose one of them"});
   if (std::string note = strategy_note(plan.name); !note.empty()) notes.push_back(std::move(note));
   for (const std::string& note : notes) (options.json == "-" ? std::cerr : std::cout) << "note: " << note << "\n";
   if (options.json == "-") {

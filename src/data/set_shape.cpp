@@ -80,7 +80,7 @@ void take_sample(SetShape& shape, const Shape& sample) {
   fail_user({.where = fmt::format("data.shape.{}", key),
              .what = stated,
              .why = fmt::format("{} has {}", source, found),
-             .next = "correct it, or leave it out: the data are here"});
+             .next = "correct it, or leave it out: it is read from the data, which are on this machine"});
 }
 
 }  // namespace

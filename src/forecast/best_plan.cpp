@@ -155,7 +155,7 @@ Plan exact_plan(const BestPlan& best, const RunSpec& experiment, const Model& mo
   if (!chosen) chosen = to_run(best.finalists, wanted);
   if (!chosen || !chosen->fits_simulated)
     fail_user({fmt::format("strategy {}", kExact.name),
-               fmt::format("no plan of all {} processes was found that fits", devices),
+               fmt::format("found no plan that uses all {} processes and fits into their memory", devices),
                fmt::format("the fastest, {}, has {}", best.finalists.front().rated.plan.in_short(model),
                            best.finalists.front().rated.plan.devices),
                "start that many processes (for one, use threads), or name a plan: --plan " + usual_strategy()});

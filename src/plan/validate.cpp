@@ -55,7 +55,8 @@ void validate_layer(const Plan& plan, const Model& model, NodeId id, const std::
   std::string what = fmt::format("layer {}", node.name);
   if (layer.stage < 0 || layer.stage >= int(plan.stages.size()))
     fail_user({where, fmt::format("{}: stage {}", what, layer.stage),
-               fmt::format("the plan has {} stages", plan.stages.size()), "stages count from 0"});
+               fmt::format("the plan has {} stages", plan.stages.size()),
+               "choose a stage that exists; stages count from 0"});
   auto workers = int(plan.stages[size_t(layer.stage)].size());
   if (layer.data < 1 || layer.tensor < 1 || int64_t(layer.data) * layer.tensor != workers)
     fail_user({where, what,
@@ -150,7 +151,8 @@ void validate_extras(const Plan& plan, const std::string& where) {
     fail_user(
         {where, fmt::format("compression: rank = {}", plan.compression.rank), "must be at least 1", "4 is usual"});
   validate_cluster_devices(plan, where);
-  if (plan.replicas < 1) fail_user({where, fmt::format("replicas = {}", plan.replicas), "at least one is needed", ""});
+  if (plan.replicas < 1)
+    fail_user({where, fmt::format("replicas = {}", plan.replicas), "at least one is needed", "use 1 or more"});
   if (plan.replicas > 1 && plan.agreement.empty())
     fail_user({where, fmt::format("replicas = {}", plan.replicas),
                "the plan does not say when they agree on their weights",
@@ -175,10 +177,11 @@ void validate(const Plan& plan, const Model& model, int64_t batch, const std::st
   if (plan.model != model.name())
     fail_user({where, fmt::format("model \"{}\"", plan.model),
                fmt::format("its fingerprint is that of {}", model.name()), "correct the name"});
-  if (plan.devices < 1) fail_user({where, fmt::format("devices = {}", plan.devices), "at least one is needed", ""});
+  if (plan.devices < 1)
+    fail_user({where, fmt::format("devices = {}", plan.devices), "at least one is needed", "use 1 or more"});
   if (plan.devices > kMaxPlanDevices)
     fail_user({where, fmt::format("devices = {}", plan.devices),
-               fmt::format("at most {} are supported", kMaxPlanDevices), ""});
+               fmt::format("at most {} are supported", kMaxPlanDevices), "use fewer devices"});
   if (plan.stages.size() > model.nodes().size() - size_t(model.input_count()))
     fail_user({where, counted(int64_t(plan.stages.size()), "stage"),
                fmt::format("the model has only {} layers", model.nodes().size() - size_t(model.input_count())),
@@ -186,7 +189,8 @@ void validate(const Plan& plan, const Model& model, int64_t batch, const std::st
   validate_stages(plan, where);
   validate_extras(plan, where);
   if (plan.micro_batches < 1)
-    fail_user({where, fmt::format("micro_batches = {}", plan.micro_batches), "at least one is needed", ""});
+    fail_user(
+        {where, fmt::format("micro_batches = {}", plan.micro_batches), "at least one is needed", "use 1 or more"});
   if (plan.micro_batches > batch)
     fail_user({where, fmt::format("micro_batches = {}", plan.micro_batches),
                "the batch has only " + counted(batch, "sample"), "use fewer micro-batches or a larger batch"});

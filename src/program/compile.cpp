@@ -62,7 +62,7 @@ void check_sharding_group(const Plan& plan, const Program& program, const std::s
   if (plan.sharding_group == 0) return;
   const std::string what = fmt::format("sharding_group {}", plan.sharding_group);
   if (plan.optimizer_sharding == OptimizerSharding::none)
-    fail_user({where, what, "nothing is divided", "use it with sharding zero1, zero2 or zero3"});
+    fail_user({where, what, "without sharding nothing is divided", "use it with sharding zero1, zero2 or zero3"});
   if (plan.sharding_group < 2)
     fail_user({where, what, "the workers of a group divide optimizer state, gradients or weights",
                "use at least 2, or leave it out to divide over all"});

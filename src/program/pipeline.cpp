@@ -62,7 +62,7 @@ void check_order_of_stages(const Model& model, const Plan& plan, const std::stri
     fail_user({where, what,
                fmt::format("under schedule \"{}\", stages {} to {} belong to the workers of stages {} to 0",
                            schedule.name, depth, 2 * depth - 1, depth - 1),
-               "give every worker one stage on the way there and one on the way back"});
+               "give every worker one stage of the first half and one of the second, in reverse order"});
   fail_user({where, what,
              fmt::format("with several stages per worker, stage i belongs to the workers of stage i mod {}", depth),
              "assign the stages to the workers round-robin, the same number to each worker"});

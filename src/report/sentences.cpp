@@ -54,8 +54,8 @@ std::string target_in_words(const RunResult& row) {
   return fmt::format("a test {} of {}", kind_of_metric(metric).title, metric_text({metric, *row.target}));
 }
 
-/// "; the memory was 0.42 to 0.55 times as fast as when nothing disturbed it, which predictions do not count"; "" where
-/// it was about as fast or that is not known.
+/// "; the memory was 0.42 to 0.55 times as fast as when nothing disturbed it, which predictions do not take into
+/// account"; "" where it was about as fast or that is not known.
 std::string disturbed_memory(const ExperimentResult& result) {
   double least = 1, most = 0;
   for (const RunResult& row : result.rows)
@@ -66,8 +66,9 @@ std::string disturbed_memory(const ExperimentResult& result) {
   if (most == 0 || least > 1 / kOtherMemory) return "";
   const std::string range =
       most < 1.01 * least ? fmt::format("{:.2f}", least) : fmt::format("{:.2f} to {:.2f}", least, most);
-  return fmt::format("; the memory was {} times as fast as when nothing disturbed it, which predictions do not count",
-                     range);
+  return fmt::format(
+      "; the memory was {} times as fast as when nothing disturbed it, which predictions do not take into account",
+      range);
 }
 
 /// "Predicted step times are within 10 % of the measured ones in 7 of 9 rows, at the speed of the cores while a row

@@ -59,7 +59,8 @@ void run_follower_rank(const RunSpec& given, const Model& model, const TaskData&
     }
     if (waited > seconds_for_rank_0 + kPatienceSeconds) {
       workers.detach();
-      fail_run({fmt::format("rank {}", process->rank()), "interrupted", "in the middle of a layer", ""});
+      fail_run({fmt::format("rank {}", process->rank()), "interrupted",
+                "its workers were in the middle of a layer and did not stop in time", ""});
     }
   }
   workers.join();

@@ -33,7 +33,7 @@ std::vector<at::Tensor> tensors_of_copy(const ModelValues& values) {
 
 void refuse_private_statistics() {
   fail_user({"differential privacy (noise)", "the model has running statistics (batch norm)",
-             "they would tell about the clients' samples without noise",
+             "the server would get them without noise, and they tell something about the clients' samples",
              "choose a model without them, or leave noise out"});
 }
 

@@ -52,7 +52,7 @@ void refuse_idle_keys(const TextSpec& text, const std::string& kind) {
     if (!is_set) continue;
     if (text.model)
       fail_user({.where = fmt::format("data.{}", key),
-                 .what = "set beside data.model",
+                 .what = "is set together with data.model",
                  .why = text.model->string() + " is used as it is",
                  .next = "leave one of the two out"});
     if (is_pieces(kind) && std::string_view(key) == "min_count")

@@ -177,7 +177,7 @@ Lstm::Lstm(std::string name, int64_t in, int64_t hidden, LstmOptions options)
   if (options_.module.empty()) options_.module = this->name();
   if (options_.projection < 0 || (options_.projection > 0 && options_.projection >= hidden))
     fail_shape(*this, fmt::format("projection {} of {} hidden units", options_.projection, hidden),
-               "it must be smaller than they are many", "choose a smaller projection, or 0 for none");
+               "it must be smaller than the number of hidden units", "choose a smaller projection, or 0 for none");
   if (options_.stateful && options_.reverse)
     fail_shape(*this, "reverse with stateful", "what comes next in a stream is not known yet", "leave one of them out");
 }

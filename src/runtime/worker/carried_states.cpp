@@ -39,7 +39,7 @@ void CarriedStates::bring(const Op& op, const BatchInFlight& batch, const MicroB
     if (i >= carried.size()) carried.push_back(at::zeros(shape, on_worker(compute_type(context_.precision))));
     if (carried[i].sizes() != at::IntArrayRef(shape))
       fail_run({fmt::format("layer {}, state {}", context_.model.node(op.node).name, specs[i].name),
-                fmt::format("was left by {} samples, but this batch has {}", carried[i].size(0), shape[0]),
+                fmt::format("has {} rows, but this batch has {} samples", carried[i].size(0), shape[0]),
                 "each row of a state belongs to one row of the batch", "use batches of one size"});
   }
   call.states = call.next_states = carried;

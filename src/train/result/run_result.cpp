@@ -108,7 +108,7 @@ void add_rounds(const FederatedPolicy& policy, RunResult& result) {
       fmt::format("differential privacy of each client: epsilon {:.3g} at delta {:.2g} after {}, for the weights, not "
                   "for the losses{}",
                   epsilon, delta, counted(int64_t(result.replicas->rounds.size()), "round"),
-                  options.seed ? "; with noise_seed the noise can be taken away" : ""));
+                  options.seed ? "; a party that knows noise_seed can subtract the noise" : ""));
 }
 
 }  // namespace

@@ -114,7 +114,7 @@ std::vector<Gathering::Answer> Gathering::add(int client, Message message, doubl
   std::deque<Brought>& mine = queues[client];
   if (mine.size() >= kMostOpen)
     fail_run({fmt::format("client {}", client), fmt::format("{} collectives", mine.size()),
-              "so many at once are not allowed", ""});
+              fmt::format("at most {} may be in progress at a time", kMostOpen), ""});
   mine.push_back({std::move(message), now});
   return is_complete(key, queues, here) ? finish(queues, now) : std::vector<Answer>{};
 }
