@@ -204,7 +204,7 @@ TrainOptions options_of_phase(const TrainOptions& options, const Experiment& exp
 
 /// Prints how to continue the run after a phase that did not end. (The phase's own run does not print it:
 /// closing_lines.)
-void say_how_to_go_on(const TrainOptions& phase, int number, const std::string& launched_by) {
+void print_how_to_continue(const TrainOptions& phase, int number, const std::string& launched_by) {
   const std::optional<ResumableAttempt> newest = newest_resumable(phase.phases, number);
   if (number == 1 && !newest) return;  // nothing is lost
   const std::string where =
@@ -297,7 +297,7 @@ int run_phases(const TrainOptions& options, const Experiment& experiment,
       const TrainOptions one =
           options_of_phase(options, experiment, phase, folder, results.empty() ? begins_with : results.back().folder);
       if (const int code = train_phase(one); code != 0) {
-        if (code != kUserError) say_how_to_go_on(one, phase, launched_by);
+        if (code != kUserError) print_how_to_continue(one, phase, launched_by);
         return code;
       }
       result = newest_result(folder, phase, 0);

@@ -337,7 +337,7 @@ int lead(const Member& member, const TrainSubject& subject, std::optional<Resump
   });
 }
 
-int work_along(const Member& member, const TrainSubject& subject, std::string through) {
+int follow(const Member& member, const TrainSubject& subject, std::string through) {
   const std::shared_ptr<ProcessRank>& process = member.process;
   const int rank = process->rank();
   const Plan plan = plan_of_processes(member.options, backend_of(member.options), process, subject, through);
@@ -360,7 +360,7 @@ bool is_named_first(const std::string& reason, int rank) {
 
 /// For a run that lost its rank 0 under another launcher than trireme's. Rank 1 then prints the newest checkpoint and
 /// the command that resumes it.
-void say_what_is_left(ProcessRank& process) {
+void print_newest_checkpoint(ProcessRank& process) {
   const std::string reason = process.abort_reason();
   const bool lost = std::any_of(std::begin(kRank0Lost), std::end(kRank0Lost),
                                 [&](const char* words) { return reason.find(words) != reason.npos; });
@@ -400,7 +400,7 @@ int quietly(ProcessRank& process, bool launcher_reads, const std::function<int()
     const bool own = is_named_first(process.abort_reason(), rank) && !interrupted_by_user();
     if (own) spdlog::error("rank {} failed: {}", rank, first_line(error));
     else spdlog::info("rank {} was stopped: {}", rank, first_line(error));
-    if (!launcher_reads) say_what_is_left(process);
+    if (!launcher_reads) print_newest_checkpoint(process);
     return kRunFailed;
   }
 }
@@ -452,7 +452,7 @@ int run_train_process(TrainOptions options, const ProcessPlace& place,
       return 0;
     }
     return place.rank == 0 ? lead(member, *subject, std::move(resumption), connection.through)
-                           : work_along(member, *subject, connection.through);
+                           : follow(member, *subject, connection.through);
   };
   return place.rank == 0 ? with_log(work) : quietly(*member.process, own.launcher_reads, work);
 }

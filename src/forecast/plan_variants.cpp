@@ -34,9 +34,9 @@ int group_inside_nodes(const Plan& plan, const Model& model, int per_node) {
   return group > 1 && per_node % layer.tensor == 0 && layer.data > group && layer.data % group == 0 ? group : 0;
 }
 
-/// Returns the plan with the stages of a v-shaped schedule: each worker has one stage on the way forth and one on the
-/// way back. nullopt if the plan has no such variant.
-std::optional<Plan> there_and_back(const Plan& plan, const Model& model, const VariantFacts& facts) {
+/// Returns the plan with the stages of a v-shaped schedule: each worker has one stage of the first half and one of the
+/// second half, in reverse order. nullopt if the plan has no such variant.
+std::optional<Plan> v_shaped_variant(const Plan& plan, const Model& model, const VariantFacts& facts) {
   const size_t stages = 2 * plan.stages.size();
   if (!has_equal_stages(plan, model) || facts.cuts.size() < stages) return {};
   std::vector<double> seconds(facts.cuts.size(), 0);
@@ -61,7 +61,7 @@ std::vector<Plan> variants_of(const Plan& plan, const Model& model, const Varian
   if (plan.stages.size() > 1 && find_schedule(plan.schedule, plan.name).is_plain())
     for (const Schedule& schedule : known_schedules()) {
       if (!schedule.step_rule || !schedule.splits_backward || (schedule.chunked && !schedule.v_shaped)) continue;
-      std::optional<Plan> variant = schedule.v_shaped ? there_and_back(plan, model, facts) : std::optional(plan);
+      std::optional<Plan> variant = schedule.v_shaped ? v_shaped_variant(plan, model, facts) : std::optional(plan);
       if (!variant) continue;
       variant->schedule = schedule.name;
       scheduled.push_back(*std::move(variant));

@@ -134,7 +134,8 @@ void reduce_mixed(std::vector<LocalCall>& calls) {
   for (LocalCall& call : calls) copy_values(result, call.outputs[0]);
 }
 
-bool lie_alike(const std::vector<LocalCall>& calls) {
+/// True if all tensors of the calls are on the CPU and have the same order of elements in memory.
+bool share_memory_order(const std::vector<LocalCall>& calls) {
   if (any_on_device(calls)) return false;
   std::vector<const at::Tensor*> all;
   for (const LocalCall& call : calls) {
@@ -184,7 +185,7 @@ void LocalGroup::check_calls() const {
 bool LocalGroup::is_work_for_one() const {
   const Collective collective = calls[0].collective;
   if (collective == Collective::barrier) return true;
-  if (collective == Collective::all_reduce && !lie_alike(calls)) return true;
+  if (collective == Collective::all_reduce && !share_memory_order(calls)) return true;
   if (any_on_device(calls)) return true;  // one rank only launches the work, so a second hand-over is not worth it
   int64_t bytes = 0;
   for (const LocalCall& call : calls)
@@ -217,7 +218,7 @@ void LocalGroup::work(int rank) {
 }
 
 void LocalGroup::work_of_all() {
-  if (calls[0].collective == Collective::all_reduce && !lie_alike(calls)) {
+  if (calls[0].collective == Collective::all_reduce && !share_memory_order(calls)) {
     const at::NoGradGuard no_grad;
     reduce_mixed(calls);
     return;

@@ -76,7 +76,7 @@ void check_launcher() {
 /// Disables Open MPI's TCP if all ranks are on one machine, where it is not needed. Its listeners would be on all
 /// interfaces, without a token, and a foreign process that connects and sends nothing would block the ranks' rendezvous
 /// for good. A choice of transports by the user is not overwritten.
-void keep_off_the_network() {
+void disable_tcp_on_one_machine() {
   const Variables variables = environment();
   const auto all = variables("OMPI_COMM_WORLD_SIZE"), here = variables("OMPI_COMM_WORLD_LOCAL_SIZE");
   if (all && here && *all == *here) ::setenv("OMPI_MCA_btl", "^tcp", /*overwrite=*/0);
@@ -109,7 +109,7 @@ void expect_no_end_of_mpi() { MpiEngine::instance().expect_no_end(); }
 
 Connections connect_over_mpi(const WorldOptions& options) {
   check_launcher();
-  keep_off_the_network();
+  disable_tcp_on_one_machine();
   const MpiEngine& engine = MpiEngine::instance();
   if (engine.rank() != options.rank || engine.size() != options.size)
     fail_user(

@@ -139,7 +139,7 @@ std::optional<Function> function_of(const Operator& op) {
 }
 
 /// True if an operator's output and its inputs have the same form.
-bool lie_alike(const Draft& draft, const Operator& op, std::initializer_list<const Argument*> arguments) {
+bool have_one_form(const Draft& draft, const Operator& op, std::initializer_list<const Argument*> arguments) {
   if (op.results.size() != 1 || !draft.form(op.result())) return false;
   return std::all_of(arguments.begin(), arguments.end(), [&](const Argument* argument) {
     const Form* form = draft.form(argument);
@@ -151,7 +151,7 @@ bool lie_alike(const Draft& draft, const Operator& op, std::initializer_list<con
 
 bool recognise_activation(Draft& draft, int index) {
   const Operator& op = draft.op(index);
-  if (op.arguments.empty() || !lie_alike(draft, op, {&op.arguments[0]})) return false;
+  if (op.arguments.empty() || !have_one_form(draft, op, {&op.arguments[0]})) return false;
   std::shared_ptr<const Layer> layer;
   if (op.name == "aten::relu") layer = std::make_shared<const Relu>(draft.new_name(op, "relu"));
   else if (const auto function = function_of(op))
@@ -166,7 +166,7 @@ namespace {
 bool recognise_add(Draft& draft, int index) {
   const Operator& op = draft.op(index);
   const Argument *a = op.find("self"), *b = op.find("other");
-  if (number_argument(op, "alpha").value_or(1) != 1 || !lie_alike(draft, op, {a, b})) return false;
+  if (number_argument(op, "alpha").value_or(1) != 1 || !have_one_form(draft, op, {a, b})) return false;
   draft.add({std::make_shared<const Add>(draft.new_name(op, "add")), {a->value, b->value}, op.result(), {index}});
   return true;
 }
@@ -192,7 +192,7 @@ bool recognise_concat(Draft& draft, int index) {
 
 bool recognise_softmax(Draft& draft, int index) {
   const Operator& op = draft.op(index);
-  if (!lie_alike(draft, op, {&op.arguments[0]}) ||
+  if (!have_one_form(draft, op, {&op.arguments[0]}) ||
       draft.value(op.result()).dtype != draft.value(op.arguments[0].value).dtype)
     return false;
   const Form& form = *draft.form(op.result());
@@ -221,7 +221,7 @@ bool recognise_dropout(Draft& draft, int index) {
              elements = op.name == "aten::dropout";
   if (!samples && !channels && !elements) return false;
   const auto chance = number_argument(op, "p");
-  if (!chance || !lie_alike(draft, op, {&op.arguments[0]})) return false;
+  if (!chance || !have_one_form(draft, op, {&op.arguments[0]})) return false;
   const std::string name = draft.new_name(op, samples ? "drop_samples" : "dropout");
   std::shared_ptr<const Layer> layer;
   if (elements) layer = std::make_shared<const Dropout>(name, *chance);

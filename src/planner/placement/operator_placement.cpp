@@ -26,9 +26,9 @@ struct Part {
 
 /// The connections of the devices. A message occupies the sender's outgoing and the receiver's incoming connection,
 /// after all earlier messages on either of them.
-class Ways {
+class ConnectionTimes {
  public:
-  explicit Ways(const OperatorProblem& problem)
+  explicit ConnectionTimes(const OperatorProblem& problem)
       : problem_(problem), out_(size_t(problem.devices)), in_(size_t(problem.devices)) {}
 
   /// Returns the time at which a message arrives. `ready`: the time from which it can be sent.
@@ -109,7 +109,7 @@ void Searcher::note_cuts() {
 /// Returns the seconds from the moment when the output of the item before the part is available until all items of the
 /// part have been computed.
 double Searcher::forward(const std::vector<int>& device_of, const Part& part) const {
-  Ways ways(problem_);
+  ConnectionTimes connections(problem_);
   std::vector<double> free(size_t(problem_.devices));
   std::vector<double> there(problem_.items.size() * size_t(problem_.devices));  // by item and device
   const auto arrival = [&](int i, int device) -> double& {
@@ -124,7 +124,7 @@ double Searcher::forward(const std::vector<int>& device_of, const Part& part) co
       const int device = reader < part.end ? device_of[size_t(reader)] : own;
       if (sent[size_t(device)]) continue;
       sent[size_t(device)] = true;
-      arrival(i, device) = ways.send(own, device, item(i).bytes, ready);
+      arrival(i, device) = connections.send(own, device, item(i).bytes, ready);
     }
   };
   if (part.begin > 0) hand_out(part.begin - 1, 0);
@@ -140,7 +140,7 @@ double Searcher::forward(const std::vector<int>& device_of, const Part& part) co
 /// Returns the seconds from the moment when the gradient of the part's last item is available until the gradient of the
 /// item before the part is complete.
 double Searcher::backward(const std::vector<int>& device_of, const Part& part) const {
-  Ways ways(problem_);
+  ConnectionTimes connections(problem_);
   std::vector<double> free(size_t(problem_.devices)), ready(problem_.items.size());
   double end = 0;
   for (int i = part.end - 1; i >= part.begin; --i) {
@@ -153,7 +153,7 @@ double Searcher::backward(const std::vector<int>& device_of, const Part& part) c
           std::find_if(readers.begin(), readers.end(), [&](int reader) { return device_of[size_t(reader)] == own; });
       if (*last != i) continue;  // a later step of backward adds to this device's part of the gradient
       const int to = device_of[size_t(input)];
-      const double there = to == own ? done : ways.send(own, to, item(input).bytes, done);
+      const double there = to == own ? done : connections.send(own, to, item(input).bytes, done);
       ready[size_t(input)] = std::max(ready[size_t(input)], there);
       if (input < part.begin) end = std::max(end, there);
     }
