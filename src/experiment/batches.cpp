@@ -107,8 +107,11 @@ std::shared_ptr<const Model> Batches::model_for(const RepaddedSet& set, const Pa
 void check_batch(const RunSpec& experiment, const TaskData& data) {
   const int64_t samples = data.train->size();
   if (experiment.own_data || experiment.batch <= samples) return;
-  fail_user({experiment.where("batch"), std::to_string(experiment.batch),
-             "the training set has " + counted(samples, "sample"), fmt::format("use at most {}", samples)});
+  const bool per_device = experiment.batch_per_device > 0;
+  const int64_t most = per_device ? samples / std::max(1, experiment.batch_devices) : samples;
+  fail_user({experiment.where("batch"), per_device ? batch_in_words(experiment) : std::to_string(experiment.batch),
+             "the training set has " + counted(samples, "sample"),
+             fmt::format("use at most {}{}", most, per_device ? " per device" : "")});
 }
 
 void check_shapes(const RunSpec& experiment, const Model& model, const TaskData& data, const Plan& plan) {

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/counted.h"
 #include "data/text/repadded_set.h"
 #include "model/weights/read_weights.h"
 #include "trireme/error.h"
@@ -27,6 +28,17 @@ const Value& of_worker(const std::vector<Value>& list, int worker, int devices, 
 
 std::string Experiment::where(std::string_view key) const {
   return keys ? keys->where(key) : fmt::format("{}: {}", file.string(), key);
+}
+
+std::string batch_in_words(const Experiment& experiment) {
+  const int64_t each = experiment.batch_per_device;
+  if (each == 0) return "";
+  if (awaits_devices(experiment)) return fmt::format("{} samples per device", each);
+  const std::string devices = counted(experiment.batch_devices, "device");
+  const int64_t all = each * experiment.batch_devices;
+  if (experiment.batch == all) return fmt::format("{} samples, {} on each of {}", all, each, devices);
+  return fmt::format("{} samples, those of the checkpoint; {} on each of {} would be {}", experiment.batch, each,
+                     devices, all);
 }
 
 std::vector<int> threads_of(const Experiment& experiment, int devices) {

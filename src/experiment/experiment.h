@@ -46,7 +46,10 @@ struct Experiment {
   int phase = 0;                  ///< the phase, from 1, whose changes the values below contain; 0: none
 
   // length and target
-  int64_t batch = 128;  ///< global batch
+  int64_t batch = 128;  ///< global batch; where it is per device, of one device until with_batch_on()
+  /// batch = "32 per device": the global batch of a row is this times its devices. 0: `batch` is as written.
+  int64_t batch_per_device = 0;
+  int batch_devices = 0;  ///< the devices for which with_batch_on() set `batch`; 0: they are not known yet
   Length length{1, Length::Unit::epochs};
   std::optional<int64_t> steps_flag;  ///< value of --steps, which replaces `length`
   Length evaluate_every{1, Length::Unit::epochs};
@@ -124,6 +127,17 @@ struct Experiment {
   /// Returns where a key was given, "e.toml:3: adapt" or "--set adapt=true"; "e.toml: adapt" if it was not given.
   std::string where(std::string_view key) const;
 };
+
+inline constexpr int64_t kMostSamples = int64_t{1} << 30;  ///< of a batch
+
+/// Returns true if the batch is per device and the devices are not known yet.
+inline bool awaits_devices(const Experiment& experiment) {
+  return experiment.batch_per_device > 0 && experiment.batch_devices == 0;
+}
+
+/// Returns "128 samples, 32 on each of 4 devices", or how a resumed run's batch differs from that; "" if the
+/// batch is not per device.
+std::string batch_in_words(const Experiment& experiment);
 
 /// Returns the experiment's first `devices` devices, with memory and speed. Errors (user): device_threads or
 /// device_speeds lists fewer.

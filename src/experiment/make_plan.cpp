@@ -38,9 +38,11 @@ bool is_plan_file(const std::string& name) {
 Plan make_plan(const std::string& name, const RunSpec& experiment, const Model& model, int devices) {
   if (is_plan_file(name)) {
     Plan plan = read_plan(name, model);
-    validate(plan, model, experiment.batch, name);
+    validate(plan, model, with_batch_on(experiment, plan.workers()).batch, name);
     return plan;
   }
+  if (awaits_devices(experiment))
+    return make_plan(name, with_batch_on(experiment, is_single(name) ? 1 : devices), model, devices);
   const Cluster cluster = cluster_of(experiment, is_single(name) ? 1 : devices);
   Plan draft = named_plan(name, model, cluster, experiment.batch, {}, experiment.micro_batches);
   if (draft.stages.size() == 1 || !why_not_measured(draft, experiment, model).empty()) return draft;

@@ -4,9 +4,12 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
 
 #include "base/counted.h"
 #include "base/text.h"
+#include "base/text_parts.h"
 #include "data/text/repadded_set.h"
 #include "experiment/initial_weights.h"
 #include "experiment/read_data.h"
@@ -24,9 +27,32 @@
 namespace trireme {
 namespace {
 
-constexpr int kMaxThreads = 1024;                   // threads of one worker
-constexpr int64_t kMostSamples = int64_t{1} << 30;  // samples of a batch
+constexpr int kMaxThreads = 1024;  // threads of one worker
 constexpr int64_t kWidestBeam = 1024;
+
+/// Reads the number of "32 per device". Errors (user): any other text.
+int64_t read_batch_per_device(const ConfigTable& file) {
+  const std::string text = file.get_string("batch", "");
+  std::istringstream words(text);
+  std::string number, per, device, more;
+  words >> number >> per >> device >> more;
+  const std::optional<int64_t> samples = number_in<int64_t>(number);
+  if (!samples || per != "per" || device != "device" || !more.empty())
+    file.fail("batch", fmt::format("\"{}\" is neither a whole number nor one per device", text),
+              "write 128 for the global batch, or \"32 per device\"");
+  if (*samples < 1) file.fail("batch", fmt::format("{} per device", *samples), "use at least 1");
+  return *samples;
+}
+
+/// Reads 128, the global batch, or "32 per device".
+void read_batch(const ConfigTable& file, Experiment& e) {
+  const nlohmann::json values = file.to_json();
+  if (values.contains("batch") && values.at("batch").is_string())
+    e.batch = e.batch_per_device = read_batch_per_device(file);
+  else e.batch = file.get_int("batch", 128, 1);
+  if (e.batch > kMostSamples)
+    file.fail("batch", "no batch has so many samples", fmt::format("use at most {}", kMostSamples));
+}
 
 /// Reads "2" for every worker, or "[2, 1]" one by one.
 void read_threads(const ConfigTable& file, Experiment& e) {
@@ -69,9 +95,7 @@ void read_devices(const ConfigTable& file, Experiment& e) {
 void read_training(const ConfigTable& file, Experiment& e) {
   e.name = file.get_string("name", e.file.stem().string());
   e.seed = uint64_t(file.get_int("seed", 1, 0));
-  e.batch = file.get_int("batch", 128, 1);
-  if (e.batch > kMostSamples)
-    file.fail("batch", "no batch has so many samples", fmt::format("use at most {}", kMostSamples));
+  read_batch(file, e);
   e.length = file.get_length("length", e.length);
   e.evaluate_every = file.get_length("evaluate_every", e.evaluate_every);
   if (file.has("target_accuracy"))
@@ -118,7 +142,7 @@ void read_training(const ConfigTable& file, Experiment& e) {
   e.gradient_norm = file.get_bool("gradient_norm", false);
   if (file.has("save_weights")) e.save_weights = file.get_bool("save_weights", true);
   const int64_t micro_batches = file.get_int("micro_batches", 0, 0);
-  if (micro_batches > e.batch)
+  if (micro_batches > e.batch && e.batch_per_device == 0)  // with_batch_on() checks it for a row
     file.fail("micro_batches", fmt::format("batch = {} has fewer samples", e.batch), "use fewer");
   e.micro_batches = int(micro_batches);
 }

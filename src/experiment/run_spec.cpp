@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/text.h"
 #include "data/text/repadded_set.h"
 #include "metrics/metrics.h"
@@ -12,6 +13,24 @@
 #include "zoo/imported.h"
 
 namespace trireme {
+
+RunSpec with_batch_on(RunSpec experiment, int devices) {
+  if (!awaits_devices(experiment)) return experiment;
+  const int64_t batch = experiment.batch_per_device * devices;
+  const auto refuse = [&](const char* key, std::string why, std::string next) {
+    fail_user({experiment.where(key),
+               fmt::format("{} per device on {}", experiment.batch_per_device, counted(devices, "device")),
+               std::move(why), std::move(next)});
+  };
+  if (batch > kMostSamples)
+    refuse("batch", fmt::format("no batch has {} samples", batch), fmt::format("use at most {} in all", kMostSamples));
+  if (experiment.micro_batches > batch)
+    refuse("micro_batches", fmt::format("the global batch of {} has fewer samples than micro-batches", batch),
+           fmt::format("use at most {}", batch));
+  experiment.batch = batch;
+  experiment.batch_devices = devices;
+  return experiment;
+}
 
 std::vector<std::string> frozen_of(const RunSpec& experiment) {
   std::vector<std::string> frozen = experiment.frozen;

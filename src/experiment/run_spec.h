@@ -43,6 +43,12 @@ struct RunSpec : Experiment {
   ModelFindings model_findings = {};
 };
 
+/// Returns the experiment of a row whose batch counts the samples of `devices` devices: all of the row, or under an
+/// update policy with batch_of = "replica" those of a replica. Where the batch is per device, `batch` becomes the
+/// row's, once: an experiment whose devices are known is returned as it is, and so is one with a global batch. Errors
+/// (user): more samples than a batch can have; fewer than micro_batches.
+RunSpec with_batch_on(RunSpec experiment, int devices);
+
 /// Returns the parameters that are not trained, named as in Experiment::frozen: those of the experiment, then those of
 /// an imported model.
 std::vector<std::string> frozen_of(const RunSpec& experiment);

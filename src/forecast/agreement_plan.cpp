@@ -102,6 +102,7 @@ Plan plan_with_agreement(const std::string& strategy, const RunSpec& given, cons
       cut == strategy.npos ? experiment.replicas.plan : strategy.substr(cut + std::string_view(kInner).size());
   const int devices = devices_of_replica(strategy, experiment);
   const int replicas = std::max(1, workers / devices);
+  experiment = with_batch_of(experiment, strategy, workers);
   if (experiment.replicas.batch_per_replica) experiment.batch *= replicas;
   const RunFacts facts{replicas, experiment.seed, is_plain_sgd(experiment.optimizer)};
   const std::unique_ptr<UpdatePolicy> update = make_policy(policy, experiment.replicas, facts);
@@ -152,7 +153,19 @@ int64_t share_of_worker(const Plan& plan, int64_t samples, int worker) {
       .size();
 }
 
-RunSpec whole_experiment(RunSpec experiment, const Plan& plan) {
+RunSpec with_batch_of(const RunSpec& experiment, const std::string& strategy, int devices) {
+  const bool of_replica = experiment.replicas.batch_per_replica && is_update_policy(strategy);
+  return with_batch_on(experiment, of_replica ? devices_of_replica(strategy, experiment) : devices);
+}
+
+RunSpec with_batch_of(const RunSpec& experiment, const Plan& plan) {
+  const bool of_replica = experiment.replicas.batch_per_replica && !plan.agreement.empty();
+  if (!of_replica) return with_batch_on(experiment, plan.workers());
+  return with_batch_on(experiment, is_synchronous(plan.agreement) ? 1 : plan.devices);
+}
+
+RunSpec whole_experiment(const RunSpec& given, const Plan& plan) {
+  RunSpec experiment = with_batch_of(given, plan);
   if (plan.agreement.empty() || !experiment.replicas.batch_per_replica) return experiment;
   experiment.batch *= is_synchronous(plan.agreement) ? plan.devices : plan.replicas;
   return experiment;

@@ -11,8 +11,13 @@
 
 namespace trireme {
 
+/// Returns with_batch_on() (experiment/run_spec.h) of a row on `devices` devices. `strategy`: not a plan file.
+RunSpec with_batch_of(const RunSpec& experiment, const std::string& strategy, int devices);
+/// The same for the workers of a plan. A planner's plan may have fewer than its row: use the row's where it is known.
+RunSpec with_batch_of(const RunSpec& experiment, const Plan& plan);
+
 /// Returns the experiment with the batch of all replicas together.
-RunSpec whole_experiment(RunSpec experiment, const Plan& plan);
+RunSpec whole_experiment(const RunSpec& given, const Plan& plan);
 
 RunFacts facts_of(const Experiment& experiment, const Plan& plan);
 

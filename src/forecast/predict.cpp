@@ -24,6 +24,8 @@ LayerSeconds layer_seconds(const Model& model, const CostSource& source, int64_t
 Plan make_plan(const std::string& name, const RunSpec& experiment, const Model& model, const CostSource& source) {
   if (is_plan_file(name)) return make_plan(name, experiment, model, source.cluster.size());
   if (is_update_policy(name)) return plan_with_agreement(name, experiment, model, source.cluster.size());
+  if (awaits_devices(experiment))
+    return make_plan(name, with_batch_on(experiment, source.cluster.size()), model, source);
   const Plan draft = named_plan(name, model, source.cluster, experiment.batch, {}, experiment.micro_batches);
   if (draft.stages.size() == 1) return draft;
   const int64_t samples = std::max<int64_t>(1, experiment.batch / draft.micro_batches / draft.layers.back().data);
@@ -33,6 +35,7 @@ Plan make_plan(const std::string& name, const RunSpec& experiment, const Model& 
 
 RunResult predict(const RunSpec& experiment, const Model& model, const Plan& plan, const CostSource& source,
                   const PredictionOptions& options) {
+  if (awaits_devices(experiment)) return predict(with_batch_of(experiment, plan), model, plan, source, options);
   return plan.agreement.empty() ? predict_program(experiment, model, plan, source, options).row
                                 : predict_agreement(experiment, model, plan, source, options);
 }

@@ -160,14 +160,15 @@ DeviceChoice Predictions::choice(int devices) {
 
 Plan Predictions::plan(const std::string& name, int devices) {
   if (!is_planned(name)) return make_plan(name, experiment_, model_, source(devices));
+  const RunSpec experiment = with_batch_on(experiment_, devices);
   if (name != kExact.name) {
-    PlannedPlan planned = planned_plan(name, experiment_, model_, choice(devices));
+    PlannedPlan planned = planned_plan(name, experiment, model_, choice(devices));
     note_ = std::move(planned.note);
     return std::move(planned.plan);
   }
   if (!final_trials_ || !searched_.contains(devices))
-    searched_.insert_or_assign(devices, search_exact(experiment_, model_, choice(devices)));
-  return exact_plan(searched_.at(devices), experiment_, model_, devices, final_trials());
+    searched_.insert_or_assign(devices, search_exact(experiment, model_, choice(devices)));
+  return exact_plan(searched_.at(devices), experiment, model_, devices, final_trials());
 }
 
 void Predictions::settle(const std::function<void()>& ask) {

@@ -56,7 +56,8 @@ class Predictions {
   /// Returns the choice of a cluster file's devices, in every order that may matter (plan/device_orders.h); on this
   /// machine the first devices. Errors (user): own times are of stages, which a planner chooses itself.
   DeviceChoice choice(int devices);
-  /// Returns the plan of a strategy's name (also a planner's) or of a file, on this number of devices. After
+  /// Returns the plan of a strategy's name (also a planner's) or of a file, on this number of devices; where the
+  /// experiment's batch is per device, for the batch of so many, also if the plan has fewer. After
   /// use_final_trials(), trial steps choose the plan of "exact", among what the last search on so many devices found.
   Plan plan(const std::string& name, int devices);
   /// Returns a line about the last plan that plan() found; may be empty. A second call returns "".
@@ -76,7 +77,8 @@ class Predictions {
   /// stores these. `devices`: the numbers of workers of later predictions. Returns a line with the factors; "" for
   /// described machines and with own times. References to sources become invalid.
   std::string try_steps(const std::vector<int>& devices, const MeasureStep& measure_step);
-  /// From now on trial steps choose among finalists (FinalTrials). Returns false, and changes nothing, for described
+  /// From now on trial steps choose among finalists (FinalTrials). Their batch must be that of the plans that are asked
+  /// for: where it is per device, call it for each number of devices. Returns false, and changes nothing, for described
   /// machines, with own times, and if the training samples are not on this machine or are fewer than a batch.
   bool use_final_trials(MeasureStep measure_step);
   /// Null before use_final_trials().

@@ -3,6 +3,8 @@
 #include "experiment/run_device.h"
 #include "experiment/run_spec.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -399,6 +401,47 @@ TEST_F(ExperimentFile, NumbersFarTooLargeAreRefused) {
   refuse({"data.sequence", "at most 1048576 tokens"}, "", "", o);
   o.set = {"data.name=tiny-imagenet", "data.image_size=0"};
   refuse({"data.image_size", "at least 1 pixel"}, "", "", o);
+}
+
+TEST_F(ExperimentFile, BatchPerDevice) {
+  const Experiment plain = read("batch = 32");
+  EXPECT_EQ(plain.batch_per_device, 0);
+  EXPECT_FALSE(awaits_devices(plain));
+  EXPECT_EQ(batch_in_words(plain), "");
+  const Experiment e = read("batch = \"32 per device\"");
+  EXPECT_EQ(e.batch_per_device, 32);
+  EXPECT_TRUE(awaits_devices(e));
+  ExperimentOverrides o;
+  o.set = {"batch=8 per device"};
+  EXPECT_EQ(read("batch = 32", "", o).batch_per_device, 8);
+  o.set = {"batch=64"};
+  EXPECT_FALSE(awaits_devices(read("batch = \"32 per device\"", "", o)));
+  for (const char* wrong : {"32", "per device", "32 per worker", "32 per devices", "32 per device each",
+                            "3.5 per device", "x per device", "32per device", ""})
+    refuse({"batch", "neither a whole number nor one per device", "\"32 per device\""},
+           fmt::format("batch = \"{}\"", wrong));
+  refuse({"batch", "0 per device", "at least 1"}, "batch = \"0 per device\"");
+  refuse({"batch", "-4 per device"}, "batch = \"-4 per device\"");
+  refuse({"batch", "at most 1073741824"}, "batch = \"1073741825 per device\"");
+}
+
+TEST_F(ExperimentFile, BatchOfARowOnItsDevices) {
+  const RunSpec plain{read("batch = 32")};
+  EXPECT_EQ(with_batch_on(plain, 4).batch, 32);
+  const RunSpec e{read("batch = \"32 per device\"\nmicro_batches = 48")};
+  const RunSpec on_four = with_batch_on(e, 4);
+  EXPECT_EQ(on_four.batch, 128);
+  EXPECT_FALSE(awaits_devices(on_four));
+  EXPECT_EQ(batch_in_words(on_four), "128 samples, 32 on each of 4 devices");
+  EXPECT_EQ(with_batch_on(on_four, 2).batch, 128) << "once its devices are known";
+  expect_error(Blame::user, {"micro_batches", "32 per device on 1 device", "batch of 32"},
+               [&] { with_batch_on(e, 1); });
+  const RunSpec large{read("batch = \"1073741824 per device\"")};
+  EXPECT_EQ(with_batch_on(large, 1).batch, int64_t{1} << 30);
+  expect_error(Blame::user, {"batch", "on 2 devices", "2147483648 samples"}, [&] { with_batch_on(large, 2); });
+  RunSpec resumed = on_four;
+  resumed.batch = 64;
+  EXPECT_EQ(batch_in_words(resumed), "64 samples, those of the checkpoint; 32 on each of 4 devices would be 128");
 }
 
 TEST_F(ExperimentFile, NamesMissingKeys) {

@@ -38,6 +38,26 @@ class ReplicaRows : public Replicas {
   const fs::path root_ = fs::path(::testing::TempDir()) / ("replica_rows." + std::to_string(::getpid()));
 };
 
+TEST_F(ReplicaRows, ABatchPerDeviceIsTheSameForAllReplicasAndForEach) {
+  modelled(0.01);
+  experiment.batch = experiment.batch_per_device = 5;
+  const Model model = build_model(experiment, data);
+  for (const bool of_replica : {false, true}) {
+    experiment.replicas.batch_per_replica = of_replica;
+    const Plan pairs = plan_with_agreement("local-sgd,every=2 steps,inner=data=2", experiment, model, 4);
+    EXPECT_EQ(pairs.replicas, 2);
+    EXPECT_EQ(whole_experiment(experiment, pairs).batch, 20);
+    EXPECT_EQ(with_batch_of(experiment, pairs).batch, of_replica ? 10 : 20);
+    EXPECT_EQ(with_batch_of(experiment, pairs.name, 4).batch, of_replica ? 10 : 20);
+    const Plan workers = plan_with_agreement("synchronous", experiment, model, 4);
+    EXPECT_EQ(whole_experiment(experiment, workers).batch, 20);
+    EXPECT_EQ(with_batch_of(experiment, workers).batch, of_replica ? 5 : 20);
+    Plan without_policy;
+    without_policy.devices = 4;
+    EXPECT_EQ(whole_experiment(experiment, without_policy).batch, 20);
+  }
+}
+
 TEST_F(ReplicaRows, EvaluationsEndWithTheTimeLimitAndTheLastOneIsMade) {
   modelled(0.01);
   experiment.evaluate_every = {1, Length::Unit::steps};
