@@ -144,6 +144,7 @@ struct RunResult {
   int devices = 1;  ///< of an elastic run: those of its last group, to which its times and its memory belong
   /// Of an elastic run whose groups differ in size: the devices of each group, in order. Otherwise empty.
   std::vector<int> group_devices = {};
+  std::optional<int64_t> batch;              ///< the global batch of the row; set where rows have batches of their own
   std::string backend = kLocalBackend.name;  ///< of the workers (trireme/backend.h)
   bool oversubscribed = false;               ///< more workers than cores: the row's times mean nothing
   /// Of a row that was run several times: over the steps of all runs.
@@ -161,9 +162,10 @@ struct RunResult {
   /// Samples of a step / its median time. Under an update policy: all samples / the time of the whole run, because
   /// replicas step on their own and exchange between steps; in real time without the first steps (warmup_steps()).
   std::optional<double> samples_per_second;
-  std::optional<double> scaling_efficiency;  ///< throughput / (devices x throughput of "single"); set by compare
-  std::vector<double> busy_share;            ///< per device: share of step time spent computing
-  std::optional<double> loading_share;       ///< of step time: loading samples or waiting for them, mean over devices
+  /// Throughput per device / that of the row which scaling_base() (train/compare.h) finds: of "single"; set by compare.
+  std::optional<double> scaling_efficiency;
+  std::vector<double> busy_share;       ///< per device: share of step time spent computing
+  std::optional<double> loading_share;  ///< of step time: loading samples or waiting for them, mean over devices
   std::optional<double> exposed_communication;  ///< share of step time, mean over devices
   std::optional<double> hidden_communication;
   std::optional<int64_t> bytes_per_step;  ///< sent, mean per device
@@ -217,7 +219,8 @@ struct ExperimentResult {
   std::string data_source;
   bool generated_data = false;
   std::string precision;
-  int64_t batch = 0;
+  int64_t batch = 0;  ///< the global batch of all rows; 0: not known, or each row has its own
+  std::optional<int64_t> batch_per_device = {};  ///< as the experiment says; nullopt: it names a global batch
   uint64_t seed = 0;
   std::string machine;  ///< "2 cores, AVX-512, AMX, 23.4 GiB; libtorch 1.13.1"
   std::string started;  ///< ISO 8601, UTC

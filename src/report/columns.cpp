@@ -146,15 +146,24 @@ void add_step_time(const std::vector<RunResult>& rows, Builder& table) {
   add_repeats(rows, table);
 }
 
-void add_times(const std::vector<RunResult>& rows, Builder& table) {
-  add_step_time(rows, table);
-  table.add_scaled("epoch", kTimes, [](const RunResult& row) { return row.epoch_seconds; });
+void add_batch(Builder& table) {
+  table.add("batch", "samples",
+            [](const RunResult& row) { return row.batch ? std::to_string(*row.batch) : std::string(); });
+}
+
+void add_speed(Builder& table) {
   table.add("speed", "samples/s", [](const RunResult& row) {
     return row.samples_per_second ? fmt::format("{:.0f}", *row.samples_per_second) : std::string();
   });
   table.add("scaling", "% of ideal", [](const RunResult& row) {
     return row.scaling_efficiency ? percent(*row.scaling_efficiency) : std::string();
   });
+}
+
+void add_times(const std::vector<RunResult>& rows, Builder& table) {
+  add_step_time(rows, table);
+  table.add_scaled("epoch", kTimes, [](const RunResult& row) { return row.epoch_seconds; });
+  add_speed(table);
   table.add("busy", "% of step", [](const RunResult& row) {
     Value busy = mean(row.busy_share);
     return busy ? percent(*busy) : std::string();
@@ -351,6 +360,7 @@ std::vector<Column> comparison_columns(const ExperimentResult& result) {
   Builder table(result.rows);
   table.add("strategy", "", variant_name, false);
   table.add("devices", "", devices_cell);
+  add_batch(table);
   table.add(
       "plan", "", [](const RunResult& row) { return row.plan; }, false);
   table.add(
@@ -374,12 +384,17 @@ std::vector<Column> deciding_columns(const ExperimentResult& result) {
   const auto status = [&](const RunResult& row) { return status_cell(row, warnings, !result.simulated.empty()); };
   const auto says_ok = [&](const RunResult& row) { return status(row) == name_of(RunStatus::ok); };
   if (!std::all_of(result.rows.begin(), result.rows.end(), says_ok)) table.add("status", "", status, false);
+  add_batch(table);
   add_step_time(result.rows, table);
-  if (under_policies(result.rows))
+  if (under_policies(result.rows) || has_own_batches(result))
     table.add_scaled("epoch", kTimes, [](const RunResult& row) { return row.epoch_seconds; });
-  table.add("speedup", "x", [](const RunResult& row) {
-    return row.scaling_efficiency ? fmt::format("{:.2f}", *row.scaling_efficiency * row.devices) : std::string();
-  });
+  if (has_own_batches(result)) {
+    add_speed(table);  // no speedup: the base may have several devices
+  } else {
+    table.add("speedup", "x", [](const RunResult& row) {
+      return row.scaling_efficiency ? fmt::format("{:.2f}", *row.scaling_efficiency * row.devices) : std::string();
+    });
+  }
   table.add_scaled("peak memory", kBytes, peak_memory);
   table.add("test", unit_of_quality(result.rows), [](const RunResult& row) { return loss_and_metric(row.test); });
   add_money(result, table);
@@ -451,25 +466,10 @@ std::vector<std::string> footnotes(const ExperimentResult& result) {
     for (const PlanChange& c : row.changes)
       notes.push_back(fmt::format("{}: after step {} \"{}\" -> \"{}\" in {}: {}", row_name(row), c.step, c.from, c.to,
                                   format_seconds(c.seconds), c.reason));
+  if (std::string note = note_on_batches(result); !note.empty()) notes.push_back(std::move(note));
   if (!result.simulated.empty()) notes.push_back("simulated: " + result.simulated);
   if (!result.prices.empty()) notes.push_back("prices: " + result.prices);
   return notes;
-}
-
-std::string names_of(const std::vector<const RunResult*>& rows) {
-  constexpr size_t kMostNames = 4;
-  const size_t named = rows.size() > kMostNames ? kMostNames - 1 : rows.size();
-  std::vector<std::string> names;  // rows of one strategy that follow each other share a name
-  for (size_t i = 0, end = 0; i < named; i = end) {
-    std::vector<std::string> counts;
-    const std::string strategy = variant_name(*rows[i]);
-    for (; end < named && variant_name(*rows[end]) == strategy; ++end)
-      counts.push_back(std::to_string(rows[end]->devices));
-    names.push_back(counts.size() == 1 ? row_name(*rows[i])
-                                       : fmt::format("{} on {} devices", strategy, join_with_and(counts)));
-  }
-  if (named < rows.size()) names.push_back(fmt::format("{} more", rows.size() - named));
-  return join_with_and(names);
 }
 
 std::vector<std::string> failures(const ExperimentResult& result) {

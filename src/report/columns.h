@@ -38,6 +38,15 @@ std::vector<Column> class_columns(const ExperimentResult& result);
 /// columns: strategy, devices.
 std::vector<Column> block_columns(const ExperimentResult& result);
 
+/// "128"; "32 per device" where each row has its own; "" if it is not known.
+std::string batch_text(const ExperimentResult& result);
+
+/// Returns true if the batch is per device, so that rows differ in their global batch.
+bool has_own_batches(const ExperimentResult& result);
+
+/// Says how to compare rows with batches of their own; "" if they have none.
+std::string note_on_batches(const ExperimentResult& result);
+
 /// Returns notes about strategies in the rows, for example that `asa` is a reconstruction.
 std::vector<std::string> strategy_notes(const ExperimentResult& result);
 

@@ -71,6 +71,11 @@ std::string about_curves(const Page& page) {
   const bool one_each = std::all_of(page.runs.begin(), page.runs.end(),
                                     [](const PageRun& run) { return run.run.result->rows.size() < 2; });
   if (all || (differ && one_each)) return text;
+  if (std::any_of(page.runs.begin(), page.runs.end(),
+                  [](const PageRun& run) { return has_own_batches(*run.run.result); }))
+    text +=
+        "The batch is per device, so rows on different numbers of devices have different global batches and therefore "
+        "different curves; what follows is true of rows with the same global batch. ";
   text += fmt::format(
       "{} same seed gives the same curve under every {}plan, up to rounding: to 10⁻¹⁰ in double precision, while "
       "float32 and bfloat16 drift apart slowly. Exceptions change what is computed: batch norm over shards, compressed "
@@ -113,7 +118,7 @@ std::string fact(const char* name, const std::string& value) {
 
 std::string facts(const ExperimentResult& result) {
   return "<dl>" + fact("Model", result.model) + fact("Data", result.data_source) + fact("Precision", result.precision) +
-         fact("Global batch", result.batch > 0 ? fmt::format("{}", result.batch) : "") +
+         fact(result.batch > 0 ? "Global batch" : "Batch", batch_text(result)) +
          fact("Seed", fmt::format("{}", result.seed)) + fact("Machine", result.machine) +
          fact("Started", result.started) + fact("Initial values", join(result.initial_values, "; ")) + "</dl>";
 }

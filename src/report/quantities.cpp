@@ -37,6 +37,7 @@ Value peak_memory(const RunResult& row) {
 }
 
 Value samples_per_step(const RunResult& row) {
+  if (row.batch) return double(*row.batch);
   if (row.curve.empty() || row.curve.front().step < 1) return std::nullopt;
   return double(row.curve.front().samples) / double(row.curve.front().step);  // before an epoch's last, shorter batch
 }

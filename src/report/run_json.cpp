@@ -125,7 +125,7 @@ void each_field(auto& fields, Is<CurvePoint> auto& p) {
 void each_field(auto& fields, Is<RunResult> auto& row) {
   fields("strategy", row.strategy);
   fields.maybe("name", row.name, "plan", row.plan, "blocks", row.blocks);
-  fields("status", row.status, "devices", row.devices);
+  fields("status", row.status, "devices", row.devices, "batch", row.batch);
   fields.maybe("ended_early", row.ended_early, "group_devices", row.group_devices, "backend", row.backend,
                "oversubscribed", row.oversubscribed);
   fields("step_seconds", row.step_seconds, "epoch_seconds", row.epoch_seconds, "samples_per_second",
@@ -154,7 +154,7 @@ void each_field(auto& fields, Is<ExperimentResult> auto& result) {
   fields.maybe("model", result.model, "data_source", result.data_source, "generated_data", result.generated_data,
                "precision", result.precision, "batch", result.batch, "seed", result.seed, "machine", result.machine,
                "started", result.started, "initial_values", result.initial_values, "simulated", result.simulated);
-  fields("price_per_hour", result.price_per_hour);
+  fields("batch_per_device", result.batch_per_device, "price_per_hour", result.price_per_hour);
   fields.maybe("currency", result.currency, "prices", result.prices);
 }
 

@@ -35,12 +35,13 @@ std::string what_ran(const ExperimentResult& result) {
   auto ok = std::count_if(result.rows.begin(), result.rows.end(),
                           [](const RunResult& r) { return r.status == RunStatus::ok; });
   auto runs = [](auto n) { return counted(n, "run"); };
-  std::string text = result.model.empty() ? "The model" : result.model;
+  std::string text = result.model.empty() ? "The model" : result.model, with_batch = batch_text(result);
+  if (!with_batch.empty())
+    with_batch = fmt::format(" with a {}batch of {}", result.batch > 0 ? "global " : "", with_batch);
   if (!result.simulated.empty())
-    return fmt::format("{} was simulated, not trained, with a global batch of {} on {}.", text, result.batch,
-                       result.simulated);
+    return fmt::format("{} was simulated, not trained,{} on {}.", text, with_batch, result.simulated);
   text += fmt::format(" was trained on {}", result.data_source.empty() ? "the data" : result.data_source);
-  if (result.batch > 0) text += fmt::format(" with a global batch of {}", result.batch);
+  text += with_batch;
   if (!result.precision.empty()) text += " in " + result.precision;
   text += fmt::format(", seed {}: {}, ", result.seed, runs(result.rows.size()));
   text += ok == static_cast<std::ptrdiff_t>(result.rows.size()) ? "all ok." : fmt::format("{} ok.", ok);
@@ -211,6 +212,49 @@ std::vector<std::string> verdict_sentences(const ExperimentResult& result) {
     for (std::string& sentence : sentences_of(verdict, clock, more)) sentences.push_back(std::move(sentence));
   }
   return sentences;
+}
+
+std::string names_of(const std::vector<const RunResult*>& rows) {
+  constexpr size_t kMostNames = 4;
+  const size_t named = rows.size() > kMostNames ? kMostNames - 1 : rows.size();
+  std::vector<std::string> names;  // rows of one strategy that follow each other share a name
+  for (size_t i = 0, end = 0; i < named; i = end) {
+    std::vector<std::string> counts;
+    const std::string strategy = variant_name(*rows[i]);
+    for (; end < named && variant_name(*rows[end]) == strategy; ++end)
+      counts.push_back(std::to_string(rows[end]->devices));
+    names.push_back(counts.size() == 1 ? row_name(*rows[i])
+                                       : fmt::format("{} on {} devices", strategy, join_with_and(counts)));
+  }
+  if (named < rows.size()) names.push_back(fmt::format("{} more", rows.size() - named));
+  return join_with_and(names);
+}
+
+std::string batch_text(const ExperimentResult& result) {
+  if (result.batch > 0) return std::to_string(result.batch);
+  return result.batch_per_device ? fmt::format("{} per device", *result.batch_per_device) : "";
+}
+
+bool has_own_batches(const ExperimentResult& result) {
+  return std::any_of(result.rows.begin(), result.rows.end(),
+                     [](const RunResult& row) { return row.batch.has_value(); });
+}
+
+std::string note_on_batches(const ExperimentResult& result) {
+  if (!has_own_batches(result) || !result.batch_per_device) return "";
+  std::string text = fmt::format(
+      "batch: {} samples per device, so rows on different numbers of devices have different global batches: their "
+      "curves differ, and their times compare by samples/s or by epochs",
+      *result.batch_per_device);
+  std::vector<std::string> bases;
+  for (const RunResult& row : result.rows) {
+    const RunResult* base = scaling_base(result, clock_of(row));
+    if (!base || !row.scaling_efficiency) continue;
+    if (std::string name = row_name(*base); std::find(bases.begin(), bases.end(), name) == bases.end())
+      bases.push_back(std::move(name));
+  }
+  if (bases.empty()) return text;
+  return text + fmt::format("; scaling (weak): samples/s per device, in % of those of {}", join(bases, ", "));
 }
 
 std::vector<std::string> summary(const ExperimentResult& result) {

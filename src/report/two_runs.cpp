@@ -57,7 +57,11 @@ class Paces {
     a_.measured = a.simulated.empty();
     b_.measured = b.simulated.empty();
     const auto has_replicas = [](const ExperimentResult& result) { return under_policies(result.rows); };
-    a_.by_epochs = b_.by_epochs = has_replicas(a) || has_replicas(b);
+    const auto has_own_batches = [](const ExperimentResult& result) {
+      return result.batch == 0 && result.batch_per_device;
+    };
+    const bool other_batches = (has_own_batches(a) || has_own_batches(b)) && batch_text(a) != batch_text(b);
+    a_.by_epochs = b_.by_epochs = has_replicas(a) || has_replicas(b) || other_batches;
     if (!by_epochs() && a.batch != b.batch && a.batch > 0 && b.batch > 0) batches_ = {double(a.batch), double(b.batch)};
   }
   /// Steps of batches of different sizes are compared by the time of a sample.
@@ -194,14 +198,13 @@ std::vector<Difference> differences_between(const ExperimentResult& a, const Exp
   const auto times = [](const ExperimentResult& r) {
     return r.simulated.empty() ? "of a run" : "simulated: " + r.simulated;
   };
-  const auto batch = [](const ExperimentResult& r) { return r.batch > 0 ? std::to_string(r.batch) : ""; };
   compare("experiment", Effect::neither, a.experiment, b.experiment);
   compare("model", Effect::step, a.model, b.model);
   // A set that is simulated without its files is described by its shape, so other words may mean the same set.
   const bool alike = a.simulated.empty() == b.simulated.empty();
   compare("data", alike ? Effect::step : Effect::curve, a.data_source, b.data_source);
   compare("precision", Effect::step, a.precision, b.precision);
-  compare("batch", Effect::step, batch(a), batch(b));
+  compare("batch", Effect::step, batch_text(a), batch_text(b));
   compare("seed", Effect::curve, std::to_string(a.seed), std::to_string(b.seed));
   compare("machine", Effect::neither, a.machine, b.machine);
   compare("times", Effect::neither, times(a), times(b));

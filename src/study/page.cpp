@@ -86,9 +86,10 @@ std::string run_facts(const StudyRunResult& run) {
   const ExperimentResult& result = run.rows.result;
   std::string seeds = fmt::format("{} {}", run.rows.more_seeds.empty() ? "seed" : "seeds", result.seed);
   for (const ExperimentResult& of_seed : run.rows.more_seeds) seeds += fmt::format(", {}", of_seed.seed);
-  std::vector<std::string> facts{
-      result.model, result.data_source, fmt::format("global batch {}", result.batch), result.precision,
-      seeds,        result.machine};
+  const std::string batch = result.batch > 0          ? fmt::format("global batch {}", result.batch)
+                            : result.batch_per_device ? fmt::format("batch {} per device", *result.batch_per_device)
+                                                      : "";
+  std::vector<std::string> facts{result.model, result.data_source, batch, result.precision, seeds, result.machine};
   std::erase(facts, "");
   return join(facts, "; ");
 }

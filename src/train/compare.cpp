@@ -64,22 +64,34 @@ void add_prices(ExperimentResult& result) {
   }
 }
 
+const RunResult* scaling_base(const ExperimentResult& result, const std::string& clock) {
+  const RunResult *single = nullptr, *base = nullptr;
+  for (const RunResult& row : result.rows) {
+    if (!ended_fairly(row) || !row.samples_per_second || clock_of(row) != clock) continue;
+    if (row.devices == 1 && is_single(row.strategy)) single = &row;
+    if (!row.batch) continue;
+    const bool is_better = !base || row.devices < base->devices ||
+                           (row.devices == base->devices && *row.samples_per_second > *base->samples_per_second);
+    if (is_better) base = &row;
+  }
+  return single ? single : base;
+}
+
 void complete_comparison(ExperimentResult& result) {
   add_prices(result);
   note_unequal_work(result);
-  const RunResult* single = nullptr;
   int64_t samples = std::numeric_limits<int64_t>::max();
   std::map<std::string, double> seconds;  // by clock
   for (const RunResult& row : result.rows) {
-    if (ended_fairly(row) && row.devices == 1 && is_single(row.strategy)) single = &row;
     if (!ended_fairly(row) || row.evaluations.empty()) continue;
     samples = std::min(samples, row.evaluations.back().samples);
     double& shortest = seconds.try_emplace(clock_of(row), std::numeric_limits<double>::infinity()).first->second;
     shortest = std::min(shortest, row.evaluations.back().seconds);
   }
   for (RunResult& row : result.rows) {
-    if (single && single->samples_per_second && row.samples_per_second && clock_of(row) == clock_of(*single))
-      row.scaling_efficiency = *row.samples_per_second / (row.devices * *single->samples_per_second);
+    const RunResult* base = scaling_base(result, clock_of(row));
+    if (base && row.samples_per_second)
+      row.scaling_efficiency = *row.samples_per_second * base->devices / (row.devices * *base->samples_per_second);
     row.test_at_equal_samples = last_within(row, [&](const EvaluationPoint& p) { return p.samples <= samples; });
     const auto shortest = seconds.find(clock_of(row));
     row.test_at_equal_time = last_within(

@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/text.h"
 #include "report/columns.h"
+#include "report/run_json.h"
 #include "report/width.h"
 #include "sample.h"
+#include "train/compare.h"
 
 namespace trireme {
 namespace {
@@ -272,6 +275,35 @@ TEST(Answer, ShowsEpochsOfReplicas) {
 }
 
 /// 64 different devices would be 64 lines.
+TEST(Answer, ShowsTheBatchesOfRowsThatHaveTheirOwn) {
+  ExperimentResult result = sample_result();
+  EXPECT_EQ(lines_of(comparison_table(result, {.width = 400}))[0].find("batch"), std::string::npos);
+  EXPECT_EQ(note_on_batches(result), "");
+  result.batch = 0;
+  result.batch_per_device = 32;
+  for (RunResult& row : result.rows) row.batch = 32 * row.devices;
+  complete_comparison(result);
+  const std::string text = answer(result, false, {.width = 200});
+  for (const char* title : {"batch", "epoch", "speed", "scaling"})
+    EXPECT_NE(lines_of(text)[0].find(title), std::string::npos) << title << ": " << text;
+  EXPECT_EQ(text.find("speedup"), std::string::npos) << text;
+  EXPECT_NE(text.find("per epoch"), std::string::npos) << "steps of different batches are not compared: " << text;
+  for (const Column& column : deciding_columns(result)) {
+    if (column.title != "batch") continue;
+    EXPECT_EQ(column.unit, "samples");
+    EXPECT_EQ(column.cells.front(), "32");
+    EXPECT_EQ(column.cells.back(), "64");
+  }
+  const std::string note = note_on_batches(result);
+  EXPECT_TRUE(note.starts_with("batch: 32 samples per device")) << note;
+  EXPECT_TRUE(note.ends_with("in % of those of single on 1 device")) << note;
+  EXPECT_EQ(batch_text(result), "32 per device");
+  EXPECT_NE(summary(result).front().find("with a batch of 32 per device"), std::string::npos);
+  const ExperimentResult again = from_json(to_json(result), "a test");
+  EXPECT_EQ(again.batch_per_device, result.batch_per_device);
+  EXPECT_EQ(again.rows.front().batch, 32);
+}
+
 TEST(Table, FoldsTheMemoryOfManyDevices) {
   ExperimentResult result = sample_result();
   result.rows.resize(2);

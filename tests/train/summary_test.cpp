@@ -458,6 +458,27 @@ TEST(CompleteComparison, PricesAreOfTheMachinesHour) {
   EXPECT_DOUBLE_EQ(*result.rows[1].price_to_target, 1.5);
 }
 
+TEST(CompleteComparison, WithBatchesPerDeviceTheFewestDevicesAreTheBase) {
+  ExperimentResult result;
+  result.rows = {row("data", 4, 300, {{10, 0.5}}), row("tensor", 2, 150, {{10, 1}}), row("data", 2, 200, {{10, 0.7}})};
+  complete_comparison(result);
+  EXPECT_FALSE(result.rows[0].scaling_efficiency) << "one global batch, and no single device";
+  for (RunResult& each : result.rows) each.batch = 32 * each.devices;
+  for (int times = 0; times < 2; ++times) {
+    complete_comparison(result);
+    EXPECT_EQ(scaling_base(result, "real"), &result.rows[2]);
+    EXPECT_EQ(scaling_base(result, "modelled"), nullptr);
+    EXPECT_DOUBLE_EQ(*result.rows[0].scaling_efficiency, 0.75);
+    EXPECT_DOUBLE_EQ(*result.rows[1].scaling_efficiency, 0.75);
+    EXPECT_DOUBLE_EQ(*result.rows[2].scaling_efficiency, 1);
+  }
+  result.rows.push_back(row("single", 1, 80, {{10, 2}}));
+  result.rows.back().batch = 32;
+  complete_comparison(result);
+  EXPECT_EQ(scaling_base(result, "real"), &result.rows[3]);
+  EXPECT_DOUBLE_EQ(*result.rows[0].scaling_efficiency, 300.0 / 4 / 80);
+}
+
 TEST(CompleteComparison, WithoutSingleThereIsNoEfficiency) {
   ExperimentResult result;
   result.rows = {row("data", 2, 180, {{10, 0.5}}), row("single", 1, 100, {{10, 1}})};
