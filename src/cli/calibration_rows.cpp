@@ -122,13 +122,13 @@ RunSpec experiment_of(const MeasuredRow& row, const RowReading& reading) {
   options.trust = reading.trust;
   options.strategies = {row.plan};
   if (row.devices > 0) options.devices = {row.devices};
-  RunSpec experiment{options.read()};
+  RunSpec experiment{options.read_for_devices()};
   CostSourceOptions costs;
   costs.cluster = reading.cluster;
   check_described_devices(experiment.strategies, "plan",
                           *std::max_element(experiment.devices.begin(), experiment.devices.end()), options, experiment,
                           costs);
-  return experiment;
+  return of_row(experiment, row.plan, experiment.devices.front());
 }
 
 TaskData data_of_row(const RunSpec& experiment, RowReading& reading, Progress& progress) {

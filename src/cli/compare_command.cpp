@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/counted.h"
@@ -28,6 +29,7 @@
 #include "experiment/run_spec.h"
 #include "forecast/agreement_plan.h"
 #include "plan/strategy.h"
+#include "report/columns.h"
 #include "report/progress.h"
 #include "report/run_folder.h"
 #include "report/run_json.h"
@@ -55,7 +57,7 @@ std::vector<std::string> row_arguments(const CompareOptions& options, const std:
   std::vector<std::string> list = options.launched.words(job.processes);
   const bool is_launched = !list.empty();
   list.emplace_back("train");
-  list = options.experiment.words_after(std::move(list));
+  list = options_of_row(options.experiment, job).words_after(std::move(list));
   list.insert(list.end(), {"--messages", "--out", folder.string()});
   list.insert(list.end(), {"--plan", job.plan_file.empty() ? job.strategy : job.plan_file.string()});
   if (job.plan_file.empty() && !is_launched) list.insert(list.end(), {"--devices", std::to_string(job.devices)});
@@ -126,7 +128,7 @@ bool measure_processes(const CompareOptions& options, ForkServer& forks, RunSpec
 
 void say_what_runs(const RunSpec& experiment, const TaskData& data, const ExperimentResult& result,
                    Progress& progress) {
-  progress.say(fmt::format("{}: {}, batch {}, {}, seed {}", result.experiment, result.model, result.batch,
+  progress.say(fmt::format("{}: {}, batch {}, {}, seed {}", result.experiment, result.model, batch_text(result),
                            result.precision, result.seed));
   progress.say(fmt::format("data: {}", result.data_source));
   if (data.inputs)
@@ -154,20 +156,25 @@ struct Planning {
   const RunFolder& folder;
   ForkServer& forks;
 
-  /// Returns the function that measures a trial step: `in_threads`, or processes like those of the rows.
+  /// Returns the function that measures a trial step: `in_threads`, or processes like those of the rows. `job`: the row
+  /// whose batch the step has where batches are per device; null: that of the plan's devices.
   MeasureStep trial(MeasureStep (*in_threads)(const RunSpec&, const Model&, const TaskData&, const std::atomic<bool>&),
-                    Progress& progress) const;
+                    const Job* job, Progress& progress) const;
 };
 
 MeasureStep Planning::trial(MeasureStep (*in_threads)(const RunSpec&, const Model&, const TaskData&,
                                                       const std::atomic<bool>&),
-                            Progress& progress) const {
-  MeasureStep alone = in_threads(as_threads(experiment), model, data, interrupted_by_user());
+                            const Job* job, Progress& progress) const {
+  const RunSpec own = job ? of_row(experiment, job->strategy, job->devices) : experiment;
+  MeasureStep alone = in_threads(as_threads(own), model, data, interrupted_by_user());
   if (!options.launched.are_processes()) return alone;
   const std::filesystem::path file = folder.path() / "planned" / "trial.json";
   std::filesystem::create_directories(file.parent_path());
-  return [alone = std::move(alone), together = trial_between_processes(options.launched, options.experiment, model,
-                                                                       file.string(), forks, progress)](
+  const auto of_job =
+      std::make_shared<const ExperimentOptions>(job ? options_of_row(options.experiment, *job) : options.experiment);
+  // `together` refers to the options.
+  return [of_job, alone = std::move(alone),
+          together = trial_between_processes(options.launched, *of_job, model, file.string(), forks, progress)](
              const Plan& plan) { return plan.devices == 1 ? alone(plan) : together(plan); };
 }
 
@@ -185,8 +192,8 @@ void plan_and_predict(Job& job, Known& known, const Planning& p, std::vector<std
       write_file_atomically(job.plan_file, plan_text(plan, p.model));
     }
     if (!p.options.predict) return;
-    known.predicted = predict(p.experiment, p.model, plan, p.predictions.source(plan),
-                              {.timeline = false, .epoch_samples = p.data.train->size()})
+    known.predicted = predict(of_row(p.experiment, job.strategy, job.devices), p.model, plan,
+                              p.predictions.source(plan), {.timeline = false, .epoch_samples = p.data.train->size()})
                           .predicted;
     if (!known.predicted) return;
     known.predicted->core_seconds = p.predictions.core_seconds();
@@ -214,10 +221,12 @@ void settle_predictions(std::vector<Job>& jobs, std::vector<Known>& known, const
 
 /// Lets trial steps choose among the plans that were found for the strategy `exact`.
 void try_finalists(std::vector<Job>& jobs, std::vector<Known>& known, const Planning& p, Progress& progress) {
-  if (!p.predictions.use_final_trials(p.trial(trial_of_finalists, progress))) return;
+  const bool own_batches = awaits_devices(p.experiment);
+  if (!own_batches && !p.predictions.use_final_trials(p.trial(trial_of_finalists, nullptr, progress))) return;
   std::vector<std::string> problems;
   for (size_t j = 0; j < jobs.size(); ++j) {
     if (jobs[j].strategy != kExact.name || known[j].row) continue;
+    if (own_batches && !p.predictions.use_final_trials(p.trial(trial_of_finalists, &jobs[j], progress))) return;
     in_phase(&progress, "planning: trial steps of " + jobs[j].label,
              [&] { plan_and_predict(jobs[j], known[j], p, problems); });
     if (const std::string line = p.predictions.final_trials()->take_line(p.model); !line.empty())
@@ -229,7 +238,7 @@ void try_finalists(std::vector<Job>& jobs, std::vector<Known>& known, const Plan
 /// Measures trial steps, so that predictions include the time that whole steps take beyond their layers.
 void try_steps(const Planning& p, Progress& progress) {
   const std::string line = in_phase(&progress, "predicting: trial steps", [&] {
-    return p.predictions.try_steps(p.experiment.devices, p.trial(trial_of_steps, progress));
+    return p.predictions.try_steps(p.experiment.devices, p.trial(trial_of_steps, nullptr, progress));
   });
   if (!line.empty()) progress.say("predictions: " + line);
 }
@@ -277,6 +286,7 @@ void run_jobs(const std::vector<Job>& jobs, const std::vector<Known>& known, con
       if (number == 1) result.rows.emplace_back();
       RunResult& row = result.rows[j] = merged_repeats(runs[j]);
       row.predicted = known[j].predicted;
+      row.batch = jobs[j].samples;
       if (stopped || known[j].row) progress.end(jobs[j].label, row);
       complete_comparison(result);
       try {
@@ -314,7 +324,7 @@ std::optional<RunResult> without_early_stopping(const Job& job, const RunSpec& e
 int run_compare(const CompareOptions& options) {
   ForkServer forks(run_program);  // before there are threads
   interrupted_by_user();          // from now on Ctrl-C leaves a readable folder
-  RunSpec experiment{options.experiment.read()};
+  RunSpec experiment{options.experiment.read_for_devices()};
   check_target("--json", options.json);
   if (options.launched.are_processes()) use_processes(options, experiment);
   const int most_devices = *std::max_element(experiment.devices.begin(), experiment.devices.end());

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -9,9 +10,11 @@
 #include "base/json_file.h"
 #include "cli/plan_choice.h"
 #include "experiment/make_plan.h"
+#include "forecast/agreement_plan.h"
 #include "plan/strategy.h"
 #include "trireme/error.h"
 #include "update/registry.h"
+#include "update/synchronous.h"
 
 namespace trireme {
 namespace {
@@ -21,6 +24,7 @@ struct Asked {
   int devices = 0;
   std::string where;        ///< the source of the number: "--devices", the experiment's key, the plan
   bool has_policy = false;  ///< its replicas agree by an update policy
+  int of_replica = 0;       ///< in a plan file with a policy: the devices of a replica
 };
 
 int64_t whole_number_in(const nlohmann::json& json, const char* key, int64_t otherwise) {
@@ -30,9 +34,13 @@ int64_t whole_number_in(const nlohmann::json& json, const char* key, int64_t oth
 
 Asked asked_by_file(const std::string& file) {
   const nlohmann::json json = read_json_file(file);
-  const int64_t devices = whole_number_in(json, "devices", 0) * whole_number_in(json, "replicas", 1);
+  const int64_t of_replica = whole_number_in(json, "devices", 0);
+  const int64_t devices = of_replica * whole_number_in(json, "replicas", 1);
   const bool readable = devices > 0 && devices <= kMaxPlanDevices;
-  return {readable ? int(devices) : 0, file, json.is_object() && json.contains("agreement")};
+  const bool has_policy = json.is_object() && json.contains("agreement");
+  const bool of_workers =
+      has_policy && json.at("agreement").is_string() && is_synchronous(json.at("agreement").get<std::string>());
+  return {readable ? int(devices) : 0, file, has_policy, !readable ? 0 : of_workers ? 1 : int(of_replica)};
 }
 
 Asked asked_by(const std::string& plan, const std::string& where, const Asked& usual) {
@@ -70,6 +78,15 @@ void check_described_devices(const std::vector<std::string>& plans, const std::s
   };
   for (const std::string& written : plans)
     for (const std::string& plan : expand_strategy(written)) check(plan);
+}
+
+RunSpec of_row(const RunSpec& experiment, const std::string& plan, int usual) {
+  if (!awaits_devices(experiment)) return experiment;
+  const Asked asked = asked_by(plan, "--plan", {usual, "--devices"});
+  const int devices = std::max(1, asked.devices);  // what is wrong with a plan file is said when it is read
+  if (!is_plan_file(plan)) return with_batch_of(experiment, plan, devices);
+  const bool of_replica = asked.has_policy && experiment.replicas.batch_per_replica;
+  return with_batch_on(experiment, of_replica ? std::max(1, asked.of_replica) : devices);
 }
 
 }  // namespace trireme

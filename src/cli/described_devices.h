@@ -1,10 +1,12 @@
-// Checks that the described machines have the devices that a command needs, before data, model or costs are read.
+// How many devices a command needs, before data, model or costs are read: checks that the described machines have them,
+// and finds the batch of so many.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "cli/options.h"
+#include "experiment/run_spec.h"
 #include "forecast/predictions.h"
 
 namespace trireme {
@@ -17,5 +19,10 @@ namespace trireme {
 void check_described_devices(const std::vector<std::string>& plans, const std::string& where, int usual,
                              const ExperimentOptions& options, const Experiment& experiment,
                              const CostSourceOptions& costs);
+
+/// Returns the experiment of the row of `plan` (a strategy, an update policy, a plan file): where its batch is per
+/// device, with the row's global batch (with_batch_on). `usual`: the devices of a plan that does not say how many.
+/// Errors (user): those of with_batch_on; a plan file that is not JSON.
+RunSpec of_row(const RunSpec& experiment, const std::string& plan, int usual);
 
 }  // namespace trireme

@@ -24,7 +24,8 @@ ExperimentResult experiment_header(const Experiment& experiment, const TaskData&
   result.data_source = data.source;
   result.generated_data = data.generated;
   result.precision = name_of(experiment.precision);
-  result.batch = experiment.batch;
+  result.batch = awaits_devices(experiment) ? 0 : experiment.batch;  // each row has its own
+  if (experiment.batch_per_device > 0) result.batch_per_device = experiment.batch_per_device;
   result.seed = experiment.seed;
   result.machine = summary(inspect_machine(false));
   result.started = utc_now();

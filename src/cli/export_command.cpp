@@ -82,7 +82,7 @@ at::ScalarType dtype_of(const TensorMap& weights) {
 }
 
 Exported from_experiment(const ExportOptions& options) {
-  RunSpec experiment{options.experiment.read()};
+  RunSpec experiment{options.experiment.read_for_devices()};
   const TaskData data = open_data(experiment.data);
   Model model = with_initial_weights(experiment, build_model(experiment, data));
   if (model.initial_values()) std::cout << model.initial_values()->report;

@@ -8,6 +8,7 @@
 #include "base/counted.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "cli/described_devices.h"
 #include "cli/plan_choice.h"
 #include "experiment/make_plan.h"
 #include "forecast/agreement_plan.h"
@@ -29,6 +30,17 @@ std::string folder_name(const std::string& label) {
   for (char& c : name)
     if (c == ' ' || c == ':' || c == '/' || c == '=' || c == ',') c = '-';
   return name;
+}
+
+/// Where the batch is per device. A batch that the row cannot have is left to ruled_out().
+void set_batch(const RunSpec& experiment, Job& job) {
+  if (experiment.batch_per_device == 0) return;
+  job.samples = experiment.batch_per_device * job.devices;
+  try {
+    job.batch = of_row(experiment, job.strategy, job.devices).batch;
+  } catch (const Error& error) {
+    if (error.blame() != Blame::user) throw;
+  }
 }
 
 /// Returns the jobs of one strategy as the experiment writes it.
@@ -58,6 +70,7 @@ std::vector<Job> jobs_of(const std::string& written, const RunSpec& experiment, 
       add_for_each_number();
     }
   }
+  for (Job& job : jobs) set_batch(experiment, job);
   // With too few devices, one row represents all forms of a family.
   const std::string first = jobs.front().strategy;
   std::erase_if(jobs, [&](const Job& job) {
@@ -69,7 +82,13 @@ std::vector<Job> jobs_of(const std::string& written, const RunSpec& experiment, 
 
 }  // namespace
 
+ExperimentOptions options_of_row(ExperimentOptions options, const Job& job) {
+  if (job.batch > 0) options.set.push_back(fmt::format("batch={}", job.batch));
+  return options;
+}
+
 void name_row(const Job& job, RunResult& row) {
+  row.batch = job.samples;
   row.strategy = row_strategy(job);
   row.name = is_plan_file(job.strategy) ? row.strategy : job.strategy;
   if (is_planned(job.strategy) && row.devices < job.devices)
@@ -106,6 +125,15 @@ std::vector<Job> list_jobs(const RunSpec& experiment, const Model& model, bool t
 
 std::optional<RunResult> ruled_out(const Job& job, const RunSpec& experiment, const Model& model, const TaskData& data,
                                    const Cluster& cluster) {
+  if (awaits_devices(experiment)) {
+    try {
+      const RunSpec own = of_row(experiment, job.strategy, job.devices);
+      check_batch(own, data);
+      return ruled_out(job, own, model, data, cluster);
+    } catch (const Error& error) {
+      return row_without_run(job, RunStatus::skipped, first_line(error));
+    }
+  }
   // Plan files are validated already. The planner reports the errors of its plans.
   if (is_plan_file(job.strategy) || is_planned(job.strategy)) return std::nullopt;
   try {

@@ -39,7 +39,7 @@ struct Task {
   Model model;
 
   static Task read(const ExperimentOptions& options, bool own_data) {
-    RunSpec experiment{options.read()};
+    RunSpec experiment{options.read_for_devices()};
     check_device(experiment);
     experiment.own_data = own_data;
     TaskData data = open_data(experiment.data);

@@ -252,8 +252,8 @@ int run_elastic(const LaunchOptions& options, const Experiment& experiment, cons
 Experiment read_for_launch(const LaunchOptions& options) {
   check_start(options.train);
   refuse_described_machines(options.train.prediction);
-  Experiment experiment =
-      options.train.messages ? options.train.experiment.read() : options.train.experiment.read_with_phases();
+  Experiment experiment = options.train.messages ? options.train.experiment.read_for_devices()
+                                                 : options.train.experiment.read_with_phases();
   if (experiment.elastic && !experiment.checkpoint.wanted())
     fail_user({experiment.where("elastic"), "needs checkpoints", "the run resumes the newest one when a rank is lost",
                "add [checkpoint] every = \"1 epochs\", or leave elastic out"});
@@ -286,7 +286,7 @@ void check_options(const LaunchOptions& options, int processes) {
 
 /// True if the experiment is elastic. A file that is on the job's machines only is not read.
 bool is_elastic(const ExperimentOptions& options) {
-  if (std::filesystem::exists(options.experiment)) return options.read().elastic;
+  if (std::filesystem::exists(options.experiment)) return options.read_for_devices().elastic;
   return std::find(options.set.begin(), options.set.end(), "elastic=true") != options.set.end();
 }
 

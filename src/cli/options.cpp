@@ -54,6 +54,14 @@ void ExperimentOptions::add_common(CLI::App& app) {
 }
 
 Experiment ExperimentOptions::read() const {
+  Experiment read = read_for_devices();
+  if (awaits_devices(read))
+    fail_user({read.where("batch"), fmt::format("{} per device", read.batch_per_device),
+               "this command has no rows on numbers of devices", "name the global batch: --set batch=128"});
+  return read;
+}
+
+Experiment ExperimentOptions::read_for_devices() const {
   Experiment read = read_with_phases();
   if (!read.phases.empty() && phase == 0)
     fail_user({read.where("phase"), "the experiment has phases",

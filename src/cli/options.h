@@ -40,8 +40,11 @@ struct ExperimentOptions {
 
   ExperimentOverrides overrides() const;
   /// Errors (user): as read_experiment; a model in a file without --trust; an experiment with phases without --phase.
+  /// A batch per device is an error, too: a command that knows the devices of its rows calls read_for_devices().
   Experiment read() const;
-  /// As read(). May return an experiment with phases of which none is chosen.
+  /// As read(). The batch may be per device: awaits_devices() (experiment/experiment.h).
+  Experiment read_for_devices() const;
+  /// As read_for_devices(). May return an experiment with phases of which none is chosen.
   Experiment read_with_phases() const;
   /// Call it before a TorchScript file is opened, because opening it runs its code. User error without --trust.
   void check_trust(const std::filesystem::path& script) const;

@@ -179,11 +179,13 @@ void add_plan_best(CLI::App& plan, PlanBestOptions& o) {
 int run_plan_best(const PlanBestOptions& options) {
   const Objective objective = objective_of(options.objective);
   const double tolerance = parse_gap(options.gap), limit = parse_time_limit(options.time_limit, "--time-limit");
-  RunSpec asked{options.experiment.read()};
+  RunSpec asked{options.experiment.read_for_devices()};
   if (objective == Objective::cost) require_price(asked, options.prediction);
   const int devices = asked.devices.front();
   check_described_devices({kExact.name}, "plan best", devices, options.experiment, asked, options.prediction);
+  asked = with_batch_on(std::move(asked), devices);
   Progress progress(standard_error_progress());
+  if (const std::string batch = batch_in_words(asked); !batch.empty()) say("batch: " + batch + "\n");
   PredictSubject subject(std::move(asked), options.prediction, progress);
   const RunSpec& experiment = subject.experiment;
   const TaskData& data = subject.data;

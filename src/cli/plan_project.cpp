@@ -113,6 +113,26 @@ class Steps {
   std::map<std::tuple<std::string, int, int64_t, int>, std::optional<PredictedStep>> known_;
 };
 
+using BatchIs = ProjectionRequest::BatchIs;
+
+const char* name_of(BatchIs batch_is) {
+  switch (batch_is) {
+    case BatchIs::per_worker: return "per worker";
+    case BatchIs::per_device: return "per device";
+    case BatchIs::global: break;
+  }
+  return "global";
+}
+
+std::string title_of(const ProjectionRequest& request) {
+  switch (request.batch_is) {
+    case BatchIs::per_worker: return fmt::format("\n{} samples for every data-parallel worker\n", request.batch);
+    case BatchIs::per_device: return fmt::format("\n{} samples for every device\n", request.batch);
+    case BatchIs::global: break;
+  }
+  return fmt::format("\n{} samples in every global batch\n", request.batch);
+}
+
 struct Projection {
   ProjectionRequest request;
   std::vector<ProjectedRow> rows;
@@ -155,8 +175,8 @@ std::string rule_in_words(const Projection& projection, const ProjectedRow& row)
   const int degree = row.hybrid->model_degree;
   const auto narrow = std::find_if(projection.rows.begin(), projection.rows.end(),
                                    [&](const ProjectedRow& r) { return r.devices == row.devices / degree; });
-  if (!projection.request.per_worker || narrow == projection.rows.end() || !narrow->data || !row.data ||
-      !row.data->epochs.value)
+  if (projection.request.batch_is != BatchIs::per_worker || narrow == projection.rows.end() || !narrow->data ||
+      !row.data || !row.data->epochs.value)
     return "";
   const double su = narrow->data->step_seconds / row.hybrid->step_seconds;
   const HybridChoice choice{degree, narrow->data->step_seconds / row.data->step_seconds,
@@ -216,7 +236,7 @@ json to_json(const Projection& projection, Steps& steps) {
                     {"hybrid", row.hybrid ? to_json(*row.hybrid, steps) : json(nullptr)}});
   const ProjectedRow* crossover = crossover_of(projection.rows);
   return {{"batch", projection.request.batch},
-          {"batch_is", projection.request.per_worker ? "per worker" : "global"},
+          {"batch_is", name_of(projection.request.batch_is)},
           {"epoch_samples", projection.request.epoch_samples},
           {"rows", rows},
           {"crossover", crossover ? json(crossover->devices) : json(nullptr)},
@@ -237,11 +257,14 @@ void print_left_out(std::vector<std::string> plans, const char* why) {
 
 void print(const std::vector<Projection>& projections, Steps& steps) {
   for (const Projection& p : projections)
-    std::cerr << (p.request.per_worker ? fmt::format("\n{} samples for every data-parallel worker\n", p.request.batch)
-                                       : fmt::format("\n{} samples in every global batch\n", p.request.batch))
-              << table_of(p, steps) << in_prose(findings(p));
+    std::cerr << title_of(p.request) << table_of(p, steps) << in_prose(findings(p));
   print_left_out(steps.too_large(), "an epoch has fewer samples");
   print_left_out(steps.too_full(), "they do not fit into the devices' memory");
+}
+
+/// Returns the global batch of the experiment on so many devices.
+int64_t asked_on(const Experiment& asked, int devices) {
+  return asked.batch_per_device > 0 ? asked.batch_per_device * devices : asked.batch;
 }
 
 /// Returns the fastest projection to the target; null if no epochs are known.
@@ -254,13 +277,22 @@ const Projected* winner_of(const std::vector<Projection>& projections) {
   return winner;
 }
 
-std::string winner_in_words(const Projected* winner, int64_t batch) {
+/// `asked`: the experiment as it was read.
+std::string winner_in_words(const Projected* winner, const Experiment& asked) {
   if (!winner) return "no plan is printed, because the epochs to the target are not known for any of these batches\n";
-  return fmt::format("the plan of {} on {} {}, {} to the target{}\n", name_of(*winner), winner->devices,
-                     winner->devices == 1 ? "device" : "devices", format_seconds(*winner->seconds()),
-                     winner->batch == batch ? ""
-                                            : fmt::format("; it is for a batch of {}: train it with --set batch={}",
-                                                          winner->batch, winner->batch));
+  return fmt::format(
+      "the plan of {} on {} {}, {} to the target{}\n", name_of(*winner), winner->devices,
+      winner->devices == 1 ? "device" : "devices", format_seconds(*winner->seconds()),
+      winner->batch == asked_on(asked, winner->devices)
+          ? ""
+          : fmt::format("; it is for a batch of {}: train it with --set batch={}", winner->batch, winner->batch));
+}
+
+/// A batch per device has no projection with one global batch, and one per worker only if it is asked for.
+std::vector<BatchIs> kinds_of(const PlanProjectOptions& options, const Experiment& asked) {
+  if (asked.batch_per_device == 0) return {BatchIs::per_worker, BatchIs::global};
+  if (options.per_worker > 0) return {BatchIs::per_worker, BatchIs::per_device};
+  return {BatchIs::per_device};
 }
 
 /// Errors (user): a batch has more samples than an epoch, whatever the number of workers.
@@ -317,7 +349,9 @@ void add_plan_project(CLI::App& plan, PlanProjectOptions& o) {
 }
 
 int run_plan_project(const PlanProjectOptions& options) {
-  RunSpec asked{options.experiment.read()};
+  RunSpec asked{options.experiment.read_for_devices()};
+  const Experiment as_read = asked;
+  asked.batch_per_device = 0;  // each projection sets its batches
   if (options.json != "-") check_target("--json", options.json);
   refuse_length_as_epochs(options.epochs, asked.batch);
   const EpochsToTarget epochs = parse_epochs(options.epochs);
@@ -334,11 +368,11 @@ int run_plan_project(const PlanProjectOptions& options) {
   check_batches(options, experiment.batch, epoch_samples);
   Steps steps(experiment, model, predictions, epoch_samples);
   std::vector<Projection> projections;
-  for (bool per_worker : {true, false}) {
+  for (const BatchIs batch_is : kinds_of(options, as_read)) {
     Projection p;
     p.request.devices = devices;
-    p.request.per_worker = per_worker;
-    p.request.batch = per_worker && options.per_worker > 0 ? options.per_worker : experiment.batch;
+    p.request.batch_is = batch_is;
+    p.request.batch = batch_is == BatchIs::per_worker && options.per_worker > 0 ? options.per_worker : experiment.batch;
     p.request.epoch_samples = epoch_samples;
     p.rows = in_phase(&progress, "simulating", [&] { return project(p.request, epochs, std::ref(steps)); });
     projections.push_back(std::move(p));
@@ -351,7 +385,7 @@ int run_plan_project(const PlanProjectOptions& options) {
   if (!prices.prices.empty()) std::cerr << in_prose("prices: " + prices.prices + "\n");
   print(projections, steps);
   const Projected* winner = winner_of(projections);
-  std::cerr << "\n" << in_prose(winner_in_words(winner, experiment.batch));
+  std::cerr << "\n" << in_prose(winner_in_words(winner, as_read));
   const std::optional<Plan> plan = winner ? std::optional(steps.plan_of(*winner)) : std::nullopt;
   if (plan && options.json != "-") std::cout << plan_text(*plan, model);
   if (options.json.empty()) return 0;

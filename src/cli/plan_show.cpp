@@ -199,9 +199,11 @@ int run_plan_show(const PlanShowOptions& options) {
     experiment.devices = {2};
     experiment.batch = std::max(experiment.batch, least_batch(options, *model));
   } else {
-    experiment = RunSpec{options.experiment.read()};
+    experiment = RunSpec{options.experiment.read_for_devices()};
     check_described_devices({options.plan}, "plan show", experiment.devices.front(), options.experiment, experiment,
                             costs);
+    experiment = of_row(experiment, options.plan, experiment.devices.front());
+    if (const std::string batch = batch_in_words(experiment); !batch.empty()) notes.push_back("batch: " + batch);
     data = data_to_predict(experiment.data, &progress);
     model = in_phase(&progress, "building the model", [&] { return build_model(experiment, *data); });
   }

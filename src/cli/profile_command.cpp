@@ -188,7 +188,10 @@ std::string over_budget(const ProfileReport& report, const std::string& written,
 }  // namespace
 
 int run_profile(const ProfileOptions& options) {
-  RunSpec experiment{options.experiment.read()};
+  RunSpec experiment{options.experiment.read_for_devices()};
+  // a batch per device is that of the most devices: sizes of samples are measured up to it
+  experiment =
+      with_batch_on(std::move(experiment), *std::max_element(experiment.devices.begin(), experiment.devices.end()));
   const std::filesystem::path file =
       options.out.empty() ? std::filesystem::path(experiment.name + ".profile.json") : options.out;
   check_target("--out", file);

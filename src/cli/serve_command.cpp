@@ -50,7 +50,7 @@ int run_serve(const ServeOptions& given) {
   if (options.clients == 0)
     fail_user(
         {"--clients", "is missing", "the server must know how many it waits for", "add --clients 2, or --spawn 2"});
-  const Experiment experiment = options.experiment.read();
+  const Experiment experiment = options.experiment.read_for_devices();
   check_serves(options, experiment);
   std::string token = read_token(options.token_file);
   if (options.spawn > 0 && token.empty()) token = random_token();

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "base/cores.h"
 #include "base/counted.h"
@@ -39,7 +40,8 @@ RunResult simulated_row(const Job& job, const RunSpec& experiment, const Model& 
     const Plan plan = predictions.plan(job.strategy, job.devices);
     PredictionOptions options{.timeline = kept, .drawing = kept};
     options.epoch_samples = data.train->size();
-    RunResult row = predict(experiment, model, plan, predictions.source(plan), options);
+    RunResult row =
+        predict(of_row(experiment, job.strategy, job.devices), model, plan, predictions.source(plan), options);
     name_row(job, row);
     return row;
   } catch (const Error& error) {
@@ -57,13 +59,32 @@ Epochs epochs_of(const std::string& text, int64_t batch) {
   return parse_epochs(text).at(double(batch));
 }
 
-/// Adds the time to the target, if the number of epochs to it is known for this batch.
-void project_to_target(const Experiment& experiment, const Epochs& epochs, int64_t epoch_samples, RunResult& row) {
+/// Adds the time to the target, if the number of epochs to it is known for the row's batch. `text`: of --epochs.
+void project_to_target(const Experiment& experiment, const std::string& text, int64_t epoch_samples, RunResult& row) {
+  const int64_t batch = row.batch.value_or(experiment.batch);
+  const Epochs epochs = epochs_of(text, batch);
   if (!epochs.value || !row.epoch_seconds) return;
-  const double steps = std::ceil(*epochs.value * double(epoch_samples) / double(experiment.batch));
+  const double steps = std::ceil(*epochs.value * double(epoch_samples) / double(batch));
   row.target = experiment.target;
   row.to_target = ToTarget{int64_t(steps), *epochs.value, *epochs.value * *row.epoch_seconds};
   if (row.price_per_epoch) row.price_to_target = *epochs.value * *row.price_per_epoch;
+}
+
+/// "epochs to the target with a batch of 256: 4 (measured)"
+std::string epochs_in_words(const std::string& text, int64_t batch) {
+  const Epochs epochs = epochs_of(text, batch);
+  return fmt::format("epochs to the target with a batch of {}: {} ({})", batch,
+                     epochs.value ? fmt::format("{:.3g}", *epochs.value) : "not known", epochs.basis);
+}
+
+/// The same for the batches of rows that have their own, each batch once.
+std::string epochs_in_words(const std::string& text, const std::vector<Job>& jobs) {
+  std::set<int64_t> batches;
+  for (const Job& job : jobs) batches.insert(job.samples.value_or(0));
+  std::vector<std::string> parts;
+  parts.reserve(batches.size());
+  for (const int64_t batch : batches) parts.push_back(epochs_in_words(text, batch));
+  return join(parts, "; ");
 }
 
 /// Adds a note to a row for this machine if its workers share cores (the simulator divides the cores among them).
@@ -78,13 +99,13 @@ void note_shared_cores(const RunSpec& experiment, RunResult& row) {
 
 int run_simulate(const SimulateOptions& options) {
   interrupted_by_user();
-  RunSpec asked{options.experiment.read()};
+  RunSpec asked{options.experiment.read_for_devices()};
   check_target("--json", options.json);
   if (options.experiment.out) check_run_folder(*options.experiment.out);
   check_described_devices(asked.strategies, "strategies", *std::max_element(asked.devices.begin(), asked.devices.end()),
                           options.experiment, asked, options.prediction);
-  std::optional<Epochs> epochs;
-  if (!options.epochs.empty()) epochs = epochs_of(options.epochs, asked.batch);
+  const bool to_target = !options.epochs.empty(), own_batches = awaits_devices(asked);
+  if (to_target) epochs_of(options.epochs, asked.batch);  // its errors
   Progress progress(standard_error_progress());
   PredictSubject subject(std::move(asked), options.prediction, progress);
   const RunSpec& experiment = subject.experiment;
@@ -95,9 +116,9 @@ int run_simulate(const SimulateOptions& options) {
   ExperimentResult result = experiment_header(experiment, data, model);
   result.simulated = predictions.in_words();
   if (!options.prediction.cluster.empty()) result.machine = result.simulated;
-  if (epochs)
-    result.simulated += fmt::format("; epochs to the target with a batch of {}: {} ({})", experiment.batch,
-                                    epochs->value ? fmt::format("{:.3g}", *epochs->value) : "not known", epochs->basis);
+  if (to_target)
+    result.simulated += "; " + (own_batches ? epochs_in_words(options.epochs, jobs)
+                                            : epochs_in_words(options.epochs, experiment.batch));
   predictions.settle([&] {
     result.rows.clear();
     for (const Job& job : jobs) {
@@ -108,7 +129,7 @@ int run_simulate(const SimulateOptions& options) {
                                    options.experiment.out.has_value() || !options.json.empty());
       }));
       if (options.prediction.cluster.empty()) note_shared_cores(experiment, result.rows.back());
-      if (epochs) project_to_target(experiment, *epochs, data.train->size(), result.rows.back());
+      if (to_target) project_to_target(experiment, options.epochs, data.train->size(), result.rows.back());
     }
   });
   predictions.keep();

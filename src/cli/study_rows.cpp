@@ -55,6 +55,7 @@ ExperimentOptions options_of(const StudyRun& run, const StudyInputs& inputs, con
   options.set.insert(options.set.end(), more.begin(), more.end());
   if (job && run.batch_per_worker > 0)
     options.set.push_back(fmt::format("batch={}", run.batch_per_worker * data_degree(job->strategy, job->devices)));
+  else if (job) options = options_of_row(std::move(options), *job);
   if (inputs.data_dir) options.data_dir = fs::weakly_canonical(*inputs.data_dir);
   return options;
 }
@@ -156,7 +157,7 @@ void list_trainings(PreparedRun& prepared, const StudyInputs& inputs, const Task
     row.job.label = fmt::format("{}: {}", run.name, job.label);
     row.metric = run.metric;
     row.generated_data = prepared.header.generated_data;
-    const RunSpec spec{options.read()};
+    const RunSpec spec{options.read_for_devices()};
     row.files = named_files(spec, known);
     set_work(row, run, spec, data);
     if (seeds.empty()) prepared.rows.push_back(row);
@@ -183,7 +184,7 @@ void list_trainings(PreparedRun& prepared, const StudyInputs& inputs, const Task
                           .generated_data = row.generated_data};
       if (!seeds.empty()) trial.words = with_seed(std::move(trial.words), seeds.front());
       trial.job.label += fmt::format(", {}={}", run.tuning->key, value);
-      const RunSpec tried_spec{tried.read()};
+      const RunSpec tried_spec{tried.read_for_devices()};
       trial.files = named_files(tried_spec, known);
       set_work(trial, run, tried_spec, data);
       prepared.trials.push_back(trial);
@@ -205,6 +206,14 @@ std::optional<RunResult> ruled_out_in(const StudyRun& run, const StudyInputs& in
   } catch (const Error& error) {
     return row_without_run(job, RunStatus::skipped, first_line(error));
   }
+}
+
+/// Errors (user): a batch per device beside another rule for the batch of each row.
+void refuse_two_batches(const StudyRun& run, const Experiment& experiment) {
+  const bool tuned = run.tuning && run.tuning->key == "batch";
+  if (!awaits_devices(experiment) || (run.batch_per_worker == 0 && !tuned)) return;
+  fail_user({run.name, tuned ? "tune: batch" : fmt::format("batch_per_worker = {}", run.batch_per_worker),
+             fmt::format("{} gives a batch per device", experiment.where("batch")), "leave out one of the two"});
 }
 
 void check_metric(const StudyRun& run, const TaskData& data) {
@@ -230,7 +239,8 @@ std::string problem_of(const StudyRun& run, const std::exception& error) {
 PreparedRun prepare_run(const StudyRun& run, const StudyInputs& inputs) {
   PreparedRun prepared{.run = &run, .seeds = run.seeds_of(inputs.size)};
   try {
-    RunSpec spec{options_of(run, inputs, {}).read()};
+    RunSpec spec{options_of(run, inputs, {}).read_for_devices()};
+    refuse_two_batches(run, spec);
     check_device(spec);
     const TaskData data = open_data(spec.data);
     check_batch(spec, data);

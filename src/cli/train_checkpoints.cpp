@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <exception>
+#include <optional>
 
 #include "base/text.h"
+#include "base/text_parts.h"
 #include "base/units.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/checkpoint_use.h"
@@ -13,6 +15,7 @@
 #include "cli/launch_hosts.h"
 #include "comm/backend_list.h"
 #include "comm/rendezvous/process_place.h"
+#include "experiment/make_plan.h"
 #include "report/width.h"
 #include "train/agreement/agreement_checkpoints.h"
 #include "trireme/error.h"
@@ -24,7 +27,32 @@ namespace fs = std::filesystem;
 
 constexpr int kMostNames = 10'000;
 
+/// The newest index that can be read; nullopt: there is none.
+std::optional<CheckpointIndex> some_index(const fs::path& path) {
+  try {
+    if (is_checkpoint(path)) return read_checkpoint_index(path);
+    const std::vector<FoundCheckpoint> found = find_checkpoints(checkpoint_folder_of(path));
+    for (auto entry = found.rbegin(); entry != found.rend(); ++entry)
+      if (entry->index) return entry->index;
+  } catch (const Error&) {  // opening the checkpoint says what is wrong
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+bool keep_batch(const fs::path& path, const std::string& plan, RunSpec& experiment) {
+  const bool may_agree = is_update_policy(plan) || (is_plan_file(plan) && experiment.replicas.batch_per_replica);
+  if (experiment.batch_per_device == 0 || may_agree) return false;
+  const std::optional<CheckpointIndex> index = some_index(path);
+  if (!index) return false;
+  const auto written = index->settings.find("batch");
+  const std::optional<int64_t> batch =
+      written == index->settings.end() ? std::nullopt : number_in<int64_t>(written->second);
+  if (!batch || *batch < 1) return false;
+  experiment.batch = *batch;
+  return true;
+}
 
 void check_train_checkpoints(const TrainOptions& options, const RunSpec& experiment, const TaskData& data,
                              const Plan& plan) {

@@ -27,6 +27,12 @@ Resumption open_start(const TrainOptions& options, const Plan& plan, const RunSp
 /// True if the state after the row's last step should have been written and was not.
 bool lacks_last_checkpoint(const RunResult& row);
 
+/// For a run that resumes a checkpoint at `path` (as open_resumption) with a batch per device: lets it keep the
+/// checkpoint's global batch, whatever its number of devices. Returns false, and changes nothing, where no checkpoint
+/// can be read there, or if `plan` is under an update policy: its replicas divide the batch, so another one is an error
+/// when the checkpoint is opened.
+bool keep_batch(const std::filesystem::path& path, const std::string& plan, RunSpec& experiment);
+
 /// Returns the folder for the run's checkpoints: in the run's folder, or in the experiment's checkpoint folder with a
 /// link in the run's. Creates its parent folders. Empty: the experiment wants no checkpoints. `goes_on`: the run may
 /// already have the folder.

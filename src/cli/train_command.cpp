@@ -88,6 +88,12 @@ void refuse_elastic_threads(const Experiment& experiment) {
                "start it with trireme launch, or add --set elastic=false"});
 }
 
+/// Where the batch is per device: sets that of all devices, or of the checkpoint that the run resumes.
+void set_batch_of_run(const TrainOptions& options, RunSpec& experiment) {
+  experiment = of_row(experiment, options.plan, experiment.devices.front());
+  if (!options.resume.empty()) keep_batch(options.resume, options.plan, experiment);
+}
+
 /// Chooses the plan for modelled time, and prepares the experiment for it. `predictions` gets what was modelled.
 Plan plan_in_virtual_time(const TrainOptions& options, TrainSubject& subject, Progress* progress,
                           std::optional<Predictions>& predictions) {
@@ -179,7 +185,7 @@ int run_train(const TrainOptions& options, const MakeWorld& make_world) {
     fail_user({"--measure", options.measure, "is for the processes that a comparison launches", "leave it out"});
   check_target("--json", options.json);
   const bool may_have_phases = !make_world && !options.messages;
-  RunSpec asked{may_have_phases ? options.experiment.read_with_phases() : options.experiment.read()};
+  RunSpec asked{may_have_phases ? options.experiment.read_with_phases() : options.experiment.read_for_devices()};
   refuse_elastic_threads(asked);
   if (!asked.phases.empty() && asked.phase == 0)
     return run_phases(options, asked, [](const TrainOptions& phase) { return run_train(phase); });
@@ -187,6 +193,7 @@ int run_train(const TrainOptions& options, const MakeWorld& make_world) {
   if (!make_world)
     check_described_devices({options.plan}, "--plan", asked.devices.front(), options.experiment, asked,
                             options.prediction);
+  set_batch_of_run(options, asked);
   Progress phases;
   Progress* const progress = options.messages ? nullptr : &phases;  // standard output is for messages then
   if (const std::vector<std::string>& listed = asked.strategies;

@@ -151,6 +151,7 @@ RunResult train_and_show(const TrainSubject& subject, const std::string& name, c
     return train(fanout);
   }
   Progress progress;
+  if (const std::string batch = batch_in_words(experiment); !batch.empty()) progress.say("batch: " + batch);
   for (const std::string& note : show.notes) progress.say(note);
   if (data.generated) progress.say("data: " + data.source);
   if (data.inputs)

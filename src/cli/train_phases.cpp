@@ -13,6 +13,7 @@
 #include "base/counted.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint_folder.h"
+#include "cli/described_devices.h"
 #include "cli/exit_codes.h"
 #include "cli/phase_results.h"
 #include "cli/plan_choice.h"
@@ -131,12 +132,22 @@ struct Common {
   Precision precision;               ///< of phase 1
 };
 
+/// Reads the experiment of a phase, with the global batch that its run will have.
+RunSpec experiment_of_phase(const TrainOptions& options, const std::string& plan, int phase) {
+  const RunSpec read{experiment_of(options, phase).read_for_devices()};
+  RunSpec experiment = of_row(read, plan, options.processes > 0 ? options.processes : read.devices.front());
+  if (options.resume.empty()) return experiment;
+  if (const std::optional<ResumableAttempt> begun = newest_resumable(options.resume, phase))
+    keep_batch(begun->folder, plan, experiment);
+  return experiment;
+}
+
 /// Checks one phase and returns its steps; 0: not known. `k`: its number, from 0. Errors (user).
 int64_t check_phase(const TrainOptions& options, const Experiment& experiment, size_t k, Common& common) {
   const std::string where = fmt::format("phase {}", k + 1), plan = plan_of(options, experiment.phases[k]);
   check_plan_name(plan, where);
   if (is_update_policy(plan)) check_agreement(where, plan, k, experiment.phases.size());
-  const TrainSubject subject = open_subject(RunSpec{experiment_of(options, int(k) + 1).read()});
+  const TrainSubject subject = open_subject(experiment_of_phase(options, plan, int(k) + 1));
   check_device(subject.experiment);
   check_batch(subject.experiment, subject.data);
   check_frozen(where, subject.experiment, subject.model);

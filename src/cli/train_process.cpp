@@ -17,6 +17,7 @@
 #include "base/machine.h"
 #include "base/text.h"
 #include "base/text_parts.h"
+#include "cli/described_devices.h"
 #include "cli/exit_codes.h"
 #include "cli/forked_program.h"
 #include "cli/left_behind.h"
@@ -35,6 +36,7 @@
 #include "experiment/make_plan.h"
 #include "experiment/replica_spec.h"
 #include "experiment/run_device.h"
+#include "forecast/agreement_plan.h"
 #include "plan/strategies.h"
 #include "report/earlier_run.h"
 #include "report/progress.h"
@@ -194,6 +196,32 @@ std::optional<Resumption> resumption_of(const Member& member, const TrainSubject
   return open_resumption(member.options.resume, experiment, model, data);
 }
 
+/// Where the batch is per device: sets that of all processes. A resumed run keeps the batch of its checkpoint, and an
+/// elastic run that of its first group. Only rank 0 need see the run's folder: share_batch() tells the others.
+void set_batch_of_processes(const Member& member, RunSpec& experiment) {
+  if (!awaits_devices(experiment)) return;
+  const TrainOptions& options = member.options;
+  const int processes = member.place.size;
+  if (member.goes_on()) {
+    const std::vector<ElasticGroupRecord> records = read_records(member.elastic_group->folder);
+    experiment = with_batch_on(std::move(experiment), records.empty() ? processes : records.front().processes);
+    if (keep_batch(member.elastic_group->folder, options.plan, experiment)) return;
+  } else {
+    const bool of_replicas = is_update_policy(options.plan) && !is_plan_file(options.plan);
+    experiment = of_row(experiment, options.plan,
+                        of_replicas ? processes * devices_of_replica(options.plan, experiment) : processes);
+  }
+  if (!options.resume.empty()) keep_batch(options.resume, options.plan, experiment);
+}
+
+/// All ranks take the global batch that rank 0 has found. Collective, where the batch is per device.
+void share_batch(ProcessRank& process, RunSpec& experiment) {
+  if (experiment.batch_per_device == 0) return;
+  const std::string batch =
+      broadcast_text(process.world(), process.rank() == 0 ? std::to_string(experiment.batch) : "");
+  experiment.batch = number_in<int64_t>(batch).value_or(experiment.batch);
+}
+
 /// `resumption`: set on rank 0 only, which reads it.
 TrainSubject read_for_processes(const Member& member, std::optional<Resumption>& resumption) {
   const TrainOptions& options = member.options;
@@ -206,7 +234,8 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
   refuse_described_machines(options.prediction);
   if (place.rank == 0) check_target("--json", options.json);
   Progress progress;
-  TrainSubject subject = open_subject(RunSpec{options.experiment.read()}, place.rank == 0 ? &progress : nullptr);
+  TrainSubject subject =
+      open_subject(RunSpec{options.experiment.read_for_devices()}, place.rank == 0 ? &progress : nullptr);
   RunSpec& experiment = subject.experiment;
   const auto refuse = [&](const char* key, const char* why) {
     fail_user({experiment.where(key), "is for workers that are threads", why, "leave it out"});
@@ -225,6 +254,7 @@ TrainSubject read_for_processes(const Member& member, std::optional<Resumption>&
   experiment.rank_on_machine = member.process->rank_on_machine();
   check_device(experiment);
   experiment.devices = {place.size};
+  set_batch_of_processes(member, experiment);
   if (place.rank == 0) resumption = resumption_of(member, subject);
   return subject;
 }
@@ -440,6 +470,7 @@ int run_train_process(TrainOptions options, const ProcessPlace& place,
     const auto read = [&] { return read_for_processes(member, resumption); };
     auto subject = agree(*member.process, member.options.plan, member.options.experiment, read);
     if (!subject) return member.goes_on() ? kRunFailed : kUserError;  // fewer processes would have the same input
+    share_batch(*member.process, subject->experiment);
     if (RunSpec& experiment = subject->experiment; experiment.device != c10::DeviceType::CPU) {
       member.process->count_gpus(gpu_ids(experiment));
       experiment.gpus = member.process->gpus();

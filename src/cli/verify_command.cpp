@@ -7,6 +7,7 @@
 #include "base/counted.h"
 #include "base/memory.h"
 #include "cli/commands.h"
+#include "cli/described_devices.h"
 #include "cli/plan_choice.h"
 #include "experiment/batches.h"
 #include "experiment/run_spec.h"
@@ -50,18 +51,20 @@ std::string differences_in_words(const VerifyResult& result, bool by_step) {
 }  // namespace
 
 int run_verify(const VerifyOptions& options) {
-  RunSpec experiment{options.experiment.read()};
+  RunSpec experiment{options.experiment.read_for_devices()};
+  refuse_policy(options.plan, "--plan");
+  experiment = of_row(experiment, options.plan, experiment.devices.front());
   experiment.precision = precision_of(options, experiment.precision);
   const TaskData data = open_data(experiment.data);
   check_batch(experiment, data);
   const Model model = with_initial_weights(experiment, build_model(experiment, data));
   install_memory_accounting();
-  refuse_policy(options.plan, "--plan");
   const Plan plan = choose_plan(options.plan, options.experiment.devices, experiment, model);
   const VerifyResult result = verify(experiment, model, data, plan, options.steps);
 
   std::string text = fmt::format("{} against one device: {} on {}, {}, {}\n", plan.in_short(model), model.name(),
                                  data.source, counted(result.steps, "step"), name_of(experiment.precision));
+  if (const std::string batch = batch_in_words(experiment); !batch.empty()) text += "batch: " + batch + "\n";
   for (const std::string& note : experiment.model_findings.notes) text += experiment.model_name + ": " + note + "\n";
   if (model.initial_values()) text += model.initial_values()->report;
   if (!result.note.empty()) text += result.note + "\n";

@@ -40,7 +40,14 @@ class Projector {
   }
 
  private:
-  int64_t batch_of(int workers) const { return request_.per_worker ? request_.batch * workers : request_.batch; }
+  int64_t batch_of(int devices, int degree) const {
+    switch (request_.batch_is) {
+      case ProjectionRequest::BatchIs::per_worker: return request_.batch * (devices / degree);
+      case ProjectionRequest::BatchIs::per_device: return request_.batch * devices;
+      case ProjectionRequest::BatchIs::global: break;
+    }
+    return request_.batch;
+  }
 
   Projected completed(Projected p) const {
     p.steps_per_epoch = double(request_.epoch_samples) / double(p.batch);
@@ -49,7 +56,7 @@ class Projector {
   }
 
   std::optional<Projected> plan(const std::string& strategy, int devices, int degree) const {
-    const int64_t batch = batch_of(devices / degree);
+    const int64_t batch = batch_of(devices, degree);
     if (batch < devices / degree) return std::nullopt;
     const std::optional<PredictedStep> step = step_seconds_(strategy, devices, batch, degree);
     if (!step || !step->fits) return std::nullopt;

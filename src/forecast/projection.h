@@ -17,7 +17,8 @@ struct ProjectionRequest {
   std::vector<int> devices;  ///< ascending
   std::vector<int> model_degrees{2, 4, 8};
   int64_t batch = 0;
-  bool per_worker = true;  ///< true: `batch` is per data-parallel worker; false: it is the global batch
+  enum class BatchIs { per_worker, per_device, global };  ///< per_worker: per data-parallel worker
+  BatchIs batch_is = BatchIs::per_worker;                 ///< what `batch` counts
   int64_t epoch_samples = 0;
 };
 

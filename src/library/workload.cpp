@@ -131,11 +131,19 @@ StepPrediction prediction_of(Predictions& predictions, const RunSpec& experiment
   return prediction;
 }
 
+/// Errors (user): the batch is per device.
+void check_batch_is_global(const Experiment& experiment) {
+  if (awaits_devices(experiment))
+    fail_user({experiment.where("batch"), fmt::format("{} per device", experiment.batch_per_device),
+               "a workload has one batch, and plans for different numbers of devices", "name the global batch: 128"});
+}
+
 }  // namespace
 
 Workload Workload::from_file(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
   RunSpec experiment{read_experiment(file, {.set = overrides})};
   take_checkpoint_weights(experiment);
+  check_batch_is_global(experiment);
   TaskData data = open_data(experiment.data);
   const Model model = build_model(experiment, data);
   Model begun = with_initial_weights(experiment, model);
@@ -144,6 +152,7 @@ Workload Workload::from_file(const std::filesystem::path& file, const std::vecto
 
 Workload Workload::of(Model model, TaskData data, const std::string& settings) {
   RunSpec experiment{read_settings(settings, model.name())};
+  check_batch_is_global(experiment);
   note_model(experiment, data);
   return Workload(std::make_shared<State>(State{std::move(experiment), std::move(data), std::move(model)}));
 }

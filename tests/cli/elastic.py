@@ -124,6 +124,15 @@ class Elastic(LaunchTest):
         self.assertIn("1 (1 to 3)", " ".join(out.split()))
         self.assertIn("one process continues", process.said())
 
+    def test_a_batch_per_device_is_that_of_the_first_group(self):
+        self.undisturbed("data", 2, *EXACT, "--set", "batch=32")
+        process = self.launch("-n", "2", "train", "e.toml", *RUN, *EXACT, "--set", "batch=16 per device", "--plan", "data", "--out", "o")
+        self.trains_to(process, 40)
+        os.kill(self.group(process, 2)[1], signal.SIGKILL)
+        self.ends_well(process)
+        row = self.expect_whole_curve(1e-9)
+        self.assertEqual((row["devices"], row["group_devices"]), (1, [2, 1]))
+
     def test_frozen_ranks(self):
         """The first frozen rank is replaced. Rank 0, which freezes later, is not. No frozen rank continues."""
         self.undisturbed("data", 3, *EXACT)

@@ -33,6 +33,15 @@ class LaunchCompare(LaunchTest):
         self.assertEqual(self.weights("p"), self.weights("c", "data-x2"))
         self.assertTrue(os.path.exists(self.path("c", "report.html")))
 
+    def test_a_batch_per_device(self):
+        rows, _, _ = self.compare("--strategies", "single,data", "--set", "batch=16 per device", "--no-predict", "--steps", "4")
+        self.assertEqual({name: (row["batch"], row["curve"][0]["samples"]) for name, row in rows.items()},
+                         {"single": (16, 16), "data": (32, 32)})
+        printed, _ = self.trireme("launch", "-n", "2", "train", "e.toml", "--plan", "data", "--set", "batch=16 per device", "--steps", "4",
+                                  "--out", "p")
+        self.assertIn("batch: 32 samples, 16 on each of 2 devices", printed)
+        self.assertEqual(self.weights("p"), self.weights("c", "data-x2"))
+
     def test_fewer_processes_than_are_launched(self):
         rows, _, _ = self.compare("--strategies", "data", "--devices", "2,3", "--no-predict", "--steps", "3", launch=("-n", "3"))
         self.assertEqual(len(rows), 1)  # by name

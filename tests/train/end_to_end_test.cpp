@@ -184,11 +184,26 @@ TEST(Projection, StrategiesThatMissTheTargetLose) {
   EXPECT_NEAR(*fastest_data(rows)->seconds() / *fastest_hybrid(rows)->seconds(), 1.22, 1e-9);
 }
 
+TEST(Projection, OfABatchPerDevice) {
+  const World world{.tensor = {{2, 1.5}}, .pipeline = {{2, 1.7}}};
+  const auto epochs = EpochsToTarget::of({.noise_scale = 100, .least_epochs = 3});
+  const auto rows = project(
+      {.devices = {8, 32}, .batch = 16, .batch_is = ProjectionRequest::BatchIs::per_device, .epoch_samples = 5120},
+      epochs, world);
+  for (const ProjectedRow& row : rows) {
+    ASSERT_TRUE(row.data && row.hybrid);
+    EXPECT_EQ(row.data->batch, 16 * row.devices);
+    EXPECT_EQ(row.hybrid->batch, 16 * row.devices) << "all devices of a worker count";
+    EXPECT_DOUBLE_EQ(row.data->steps_per_epoch, 5120.0 / (16 * row.devices));
+  }
+}
+
 TEST(Projection, OfAFixedGlobalBatch) {
   const World world{.tensor = {{2, 1.5}, {4, 2.0}}, .pipeline = {{2, 1.7}}};
   const auto epochs = EpochsToTarget::of({.noise_scale = 100, .least_epochs = 3});
   const auto rows =
-      project({.devices = {8, 32}, .batch = 16, .per_worker = false, .epoch_samples = 1600}, epochs, world);
+      project({.devices = {8, 32}, .batch = 16, .batch_is = ProjectionRequest::BatchIs::global, .epoch_samples = 1600},
+              epochs, world);
   EXPECT_EQ(rows[0].data->batch, 16);
   EXPECT_EQ(rows[0].hybrid->batch, 16);
   EXPECT_DOUBLE_EQ(*rows[0].data->epochs.value, 3 * 1.16);
