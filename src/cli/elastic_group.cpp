@@ -81,4 +81,18 @@ void set_devices(const std::vector<ElasticGroupRecord>& records, RunResult& row)
   for (const ElasticGroupRecord& record : records) row.group_devices.push_back(record.processes);
 }
 
+void add_earlier_groups(const std::filesystem::path& folder, const EarlierRun& earlier, RunResult& row) {
+  add_earlier(earlier, row);
+  const std::vector<ElasticGroupRecord> records = read_records(folder);
+  std::string plans = records.empty() ? row.plan : records.front().plan;
+  for (size_t r = 1; r < records.size(); ++r) {
+    const ElasticGroupRecord &from = records[r - 1], &to = records[r];
+    row.changes.push_back(
+        {.step = to.step, .from = from.plan, .to = to.plan, .reason = to.reason, .seconds = to.seconds});
+    if (from.plan != to.plan) plans += " -> " + to.plan;
+  }
+  set_devices(records, row);
+  row.plan = plans;
+}
+
 }  // namespace trireme

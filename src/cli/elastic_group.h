@@ -11,6 +11,7 @@
 
 #include "comm/rendezvous/process_place.h"
 #include "metrics/result.h"
+#include "report/earlier_run.h"
 
 namespace trireme {
 
@@ -55,5 +56,7 @@ void complete_records(const ElasticGroup& group, int processes, int64_t step);
 std::vector<ElasticGroupRecord> read_records(const std::filesystem::path& run_folder);
 /// Sets the row's devices to those of the groups. No records: leaves them.
 void set_devices(const std::vector<ElasticGroupRecord>& records, RunResult& row);
+/// Puts the results of the run's earlier groups, of which the run's folder has records, before those of the last group.
+void add_earlier_groups(const std::filesystem::path& folder, const EarlierRun& earlier, RunResult& row);
 
 }  // namespace trireme

@@ -269,21 +269,6 @@ std::string machines_in_words(const ProcessRank& process) {
   return summary(machine);
 }
 
-/// Puts the results of the run's earlier groups before those of the last group.
-void add_earlier_groups(const std::filesystem::path& folder, const EarlierRun& earlier, RunResult& row) {
-  add_earlier(earlier, row);
-  const std::vector<ElasticGroupRecord> records = read_records(folder);
-  std::string plans = records.empty() ? row.plan : records.front().plan;
-  for (size_t r = 1; r < records.size(); ++r) {
-    const ElasticGroupRecord &from = records[r - 1], &to = records[r];
-    row.changes.push_back(
-        {.step = to.step, .from = from.plan, .to = to.plan, .reason = to.reason, .seconds = to.seconds});
-    if (from.plan != to.plan) plans += " -> " + to.plan;
-  }
-  set_devices(records, row);
-  row.plan = plans;
-}
-
 /// Also writes notices to rank 0's log.
 class Notices : public TrainObserver {
  public:

@@ -56,8 +56,8 @@ void describe_ending(const RunEnding& ending, const std::exception_ptr& error, c
 void add_replica_results(const RunAgreement& agreement, const Experiment& experiment, RunResult& result);
 
 /// If the run restores the weights of its best evaluation, states which these are. Gives the observer the weights;
-/// otherwise adds the reason why there are none to the row. If the disk is full, the run loses only the weights. Call it
-/// after add_replica_results.
+/// otherwise adds the reason why there are none to the row. If the disk is full, the run loses only the weights. Call
+/// it after add_replica_results.
 void hand_out_weights(const Run& run, const RunEnding& ending, TrainObserver& observer, RunResult& result);
 
 /// Computes the final metrics from the trained weights, within a few seconds after the time limit if there is one.
