@@ -48,7 +48,7 @@ void check_cost(const PlanGraphOptions& options) {
 
 double positive(double value, const std::string& text, const char* flag) {
   if (!(value > 0)) fail_user({flag, "\"" + text + "\"", "must be more than 0", "give a positive value"});
-  if (!std::isfinite(value)) fail_user({flag, "\"" + text + "\"", "is not a finite number", "give a smaller value"});
+  if (!std::isfinite(value)) fail_user({flag, "\"" + text + "\"", "is too large", "give a smaller value"});
   return value;
 }
 

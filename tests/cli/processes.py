@@ -293,5 +293,5 @@ class Processes(CliTest):
             (["join", "tcp://10.1.2.3:5555", "e.toml"], ["token"]),
             (["join", "tcp://127.0.0.1:*", "e.toml"], ["port"]),
             (["join", "tcp://127.0.0.1:5555", "e.toml", "--seed", "9"], ["--seed", "9", "the server's seed"]),
-            (["join", "tcp://127.0.0.1:5555", "e.toml", "--set", "seed = 9"], ["--set", "seed = 9", "the server's seed"]),
+            (["join", "tcp://127.0.0.1:5555", "e.toml", "--set", "seed=9"], ["--set", "seed=9", "the server's seed"]),
         ])
