@@ -33,7 +33,7 @@ class PerDevice(CliTest):
         self.assertEqual((result["batch"], result["batch_per_device"]), (0, 32))
         rows = {(row["name"], row["devices"]): row for row in result["rows"]}
         self.assertEqual({key: row["batch"] for key, row in rows.items()},
-                         {("single", 1): 32, ("data", 2): 64, ("data", 4): 128, ("hybrid:tensor", 4): 128})
+                         {("single", 1): 32, ("data", 2): 64, ("data", 4): 128, ("hybrid:tensor", 2): 64, ("hybrid:tensor", 4): 128})
         single = rows["single", 1]
         for key, row in rows.items():
             self.assertEqual(row["status"], "ok", row["reason"])
@@ -165,6 +165,6 @@ table = ["batch", "efficiency"]
             (["train", "e.toml", "--set", "batch=0 per device"], ["batch", "0 per device", "at least 1"]),
             (["train", "e.toml", "--plan", "data", "--devices", "4", "--set", "batch=100 per device"],
              ["batch", "400 samples, 100 on each of 4 devices", "256 samples"]),
-            (["train", "e.toml", *EACH, "--set", "micro_batches=20"], ["micro_batches", "16 per device on 1 device"]),
+            (["train", "e.toml", *EACH, "--plan", "single", "--set", "micro_batches=20"], ["micro_batches", "16 per device on 1 device"]),
             (["measure-epochs", "e.toml", *EACH, "--batches", "32"], ["batch", "16 per device", "--set batch=128"]),
         ])

@@ -113,26 +113,28 @@ TEST_F(ImportedModels, OutputsThatDoNotFitTheData) {
 TEST_F(ImportedModels, OfLanguageMayKnowMoreTokensThanTheData) {
   const std::vector<int32_t> tokens{0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4, 5, 6};
   data_.train = data_.test = std::make_shared<TextStream>(tokens, /*vocabulary=*/7, /*window=*/5);
-  const auto experiment_with = [&](int64_t known) {
+  const auto experiment_with = [&](int64_t known, int64_t guessed) {
     RunSpec e = experiment_for(
         make_module("def forward(self, x: Tensor):\n"
                     "  return torch.linear(torch.embedding(self.table, x, -1, False, False), self.head)\n",
-                    {{"table", {known, 4}}, {"head", {known, 4}}}));
+                    {{"table", {known, 4}}, {"head", {guessed, 4}}}));
     e.batch = 2;
     return e;
   };
-  RunSpec padded = experiment_with(8);
+  RunSpec padded = experiment_with(8, 8);
   const Model model = build_model(padded, data_);
   EXPECT_THAT(padded.model_findings.notes, Contains(HasSubstr("it knows 8 tokens, the data 7")));
   const RunResult row = train(padded, model, data_, make_plan("single", padded, model, 1), observer_, interrupted_);
   EXPECT_EQ(row.status, RunStatus::ok) << row.reason;
-  RunSpec exact = experiment_with(7);
+  RunSpec exact = experiment_with(7, 7);
   build_model(exact, data_);
   EXPECT_THAT(exact.model_findings.notes, ::testing::Not(Contains(HasSubstr("tokens"))));
-  RunSpec small = experiment_with(7);
+  RunSpec small = experiment_with(8, 7), smaller = experiment_with(7, 7);
   data_.train = data_.test = std::make_shared<TextStream>(tokens, /*vocabulary=*/8, /*window=*/5);
   expect_error(Blame::user, {"own.pt", "its output is [5, 7]", "needs [5, 8], or more tokens"},
                [&] { build_model(small, data_); });
+  expect_error(Blame::user, {"own.pt", "index out of range", "knows all tokens of the data set"},
+               [&] { build_model(smaller, data_); });
 }
 
 /// Losses of plain gradient descent by libtorch on the module, in double, one per step; the last is that of the test

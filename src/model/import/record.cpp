@@ -232,9 +232,12 @@ void Interpreter::execute(Node* node, torch::jit::Stack& stack) {
   try {
     node->getOperation()(stack);
   } catch (const std::exception& error) {
-    fail(node, fmt::format("fails with {} samples: {}", samples_, first_line(error)),
-         "check the shape of a sample; a traced module works with any number of them only where it takes sizes from "
-         "tensors, x.size(0)");
+    const std::string what = first_line(error);
+    const bool is_lookup = what.find("index out of range") != what.npos;
+    fail(node, fmt::format("fails with {} samples: {}", samples_, what),
+         is_lookup ? "check that the module knows all tokens of the data set"
+                   : "check the shape of a sample; a traced module works with any number of them only where it takes "
+                     "sizes from tensors, x.size(0)");
   }
 }
 
