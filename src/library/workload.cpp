@@ -1,5 +1,7 @@
 #include "trireme/workload.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
