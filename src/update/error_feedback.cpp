@@ -76,14 +76,16 @@ void CompressedMean::average(std::span<at::Tensor> weights) {
 }
 
 void CompressedMean::look_ahead(std::span<at::Tensor> weights) {
-  const std::span<at::Tensor> errors = feedback_.errors(weights);
-  for (size_t b = 0; b < weights.size(); ++b) weights[b].add_(errors[b]);
+  if (feedback_.has_errors()) {
+    const std::span<at::Tensor> errors = feedback_.errors(weights);
+    for (size_t b = 0; b < weights.size(); ++b) weights[b].add_(errors[b]);
+  }
   hub_.average(weights);
 }
 
 void CompressedMean::average_exactly(std::span<at::Tensor> weights) {
   look_ahead(weights);
-  for (at::Tensor& error : feedback_.errors(weights)) error.zero_();
+  feedback_.clear();
   for (size_t b = 0; b < weights.size(); ++b) common_[b].copy_(weights[b]);
 }
 

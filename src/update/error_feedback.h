@@ -35,6 +35,8 @@ class ErrorFeedback {
   /// Returns the accumulated errors of the code, cut like `like`; zeros at first. For encode(), and to be added to
   /// messages without a code.
   std::span<at::Tensor> errors(std::span<const at::Tensor> like);
+  /// True if something was encoded since the beginning or the last clear().
+  bool has_errors() const { return !errors_.empty(); }
   /// Encodes values + error. Writes the new error of the code to `error`, a part of errors(). Values that are not
   /// finite leave no error.
   at::Tensor encode(const at::Tensor& values, at::Tensor error) const;
@@ -82,10 +84,13 @@ class CompressedMean {
   bool is_wanted() const { return feedback_.is_wanted(); }
   /// Call it when all replicas have the same weights, before the first mean.
   void begin(std::span<const at::Tensor> weights);
+  /// True if there was a mean of codes since the last exact one, so that the weights lack the codes' errors. Equal on
+  /// all replicas.
+  bool lacks_errors() const { return feedback_.has_errors(); }
   /// Replaces the weights by the last common weights plus the mean of the replicas' encoded changes. The result is
   /// equal on all replicas.
   void average(std::span<at::Tensor> weights);
-  /// The same without a code. The accumulated errors are added to the messages and are 0 afterwards.
+  /// The same without a code. The accumulated errors are added to the messages and forgotten.
   void average_exactly(std::span<at::Tensor> weights);
   /// Replaces `weights`, a copy, by the result that average_exactly would give, and changes nothing else.
   void look_ahead(std::span<at::Tensor> weights);

@@ -40,6 +40,7 @@ class LocalSgdReplica final : public ReplicaPolicy {
     }
     if (travels()) take(state);
     if (pending) agree(state, /*is_last=*/true);
+    else if (mean_.lacks_errors()) mean_.average_exactly(state.weights);
     cadence_.settle();
   }
 

@@ -253,10 +253,9 @@ TEST(CompressedPolicies, SendFewerBytes) {
   }
 }
 
-/// Qsparse-local-SGD (Basu et al., 2019, algorithm 1) in plain loops.
-TEST(CompressedPolicies, LocalSgdFollowsThePaper) {
-  constexpr int64_t kEvery = 3, kSteps = 12;
-  const Codec codec{.kind = Kind::topk, .share = 0.25};
+/// Qsparse-local-SGD (Basu et al., 2019, algorithm 1) in plain loops. At the end nothing that a code has lost is
+/// missing.
+Vector qsparse_local_sgd(const Codec& codec, int64_t every, int64_t length) {
   const ToyProblem toy = problem();
   const auto n = size_t(toy.dims);
   Vector common = toy.initial();
@@ -274,12 +273,12 @@ TEST(CompressedPolicies, LocalSgdFollowsThePaper) {
     }
     return kept;
   };
-  for (int64_t k = 0; k < kSteps; ++k) {
+  for (int64_t k = 0; k < length; ++k) {
     for (int r = 0; r < kReplicas; ++r) {
       const Vector g = toy.gradient(r, k, weights[size_t(r)]);
       for (size_t d = 0; d < n; ++d) weights[size_t(r)][d] -= kRate * g[d];
     }
-    if ((k + 1) % kEvery != 0) continue;
+    if ((k + 1) % every != 0) continue;
     Vector sum(n);
     for (size_t r = 0; r < kReplicas; ++r) {
       Vector moved(n);
@@ -293,10 +292,31 @@ TEST(CompressedPolicies, LocalSgdFollowsThePaper) {
     for (size_t d = 0; d < n; ++d) common[d] += sum[d] / kReplicas;
     for (Vector& w : weights) w = common;
   }
-  const std::unique_ptr<UpdatePolicy> policy = local_sgd({.every = steps(kEvery), .compression = codec});
-  ThreadWorld world(kReplicas, nullptr);
-  for (const ToyResult& result : train_toy(world, *policy, toy, {.steps = {kSteps}, .learning_rate = kRate}))
-    EXPECT_LT(distance(result.weights, common), 1e-12);
+  Vector mean(n);
+  for (size_t r = 0; r < kReplicas; ++r)
+    for (size_t d = 0; d < n; ++d) mean[d] += (weights[r][d] + errors[r][d]) / kReplicas;
+  return mean;
+}
+
+/// Of the lengths one ends with an exchange of codes and one between two of them.
+TEST(CompressedPolicies, LocalSgdFollowsThePaperToAnExactEnd) {
+  constexpr int64_t kEvery = 3;
+  const Codec codec{.kind = Kind::topk, .share = 0.25};
+  for (const int64_t length : {12, 13}) {
+    const Vector wanted = qsparse_local_sgd(codec, kEvery, length);
+    const std::unique_ptr<UpdatePolicy> policy = local_sgd({.every = steps(kEvery), .compression = codec});
+    ThreadWorld world(kReplicas, nullptr);
+    std::vector<Vector> evaluated(kReplicas);
+    const auto watch = [&](int r, int64_t step, ReplicaState& state, ReplicaPolicy& part, Hub&) {
+      if (step == length - 1) evaluated[size_t(r)] = to_vector(part.values_for_evaluation(state).weights);
+    };
+    const auto results =
+        train_toy(world, *policy, problem(), {.steps = {length}, .learning_rate = kRate, .watch = watch});
+    for (size_t r = 0; r < kReplicas; ++r) {
+      EXPECT_LT(distance(results[r].weights, wanted), 1e-12) << length << " steps, replica " << r;
+      EXPECT_EQ(evaluated[r], results[r].weights) << "the evaluation after the last step, of replica " << r;
+    }
+  }
 }
 
 TEST(CompressedPolicies, AnswerBadOptions) {
