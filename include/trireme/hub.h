@@ -46,6 +46,12 @@ struct RowTable {
   int64_t rows = 0, width = 0;
 };
 
+/// Elements of the weights that are no parameter's: parameters begin at aligned places. They are 0 and stay so.
+struct WeightPadding {
+  size_t bucket = 0;                 ///< index in ReplicaState::weights
+  int64_t offset = 0, elements = 0;  ///< in the bucket
+};
+
 /// Tensors are the replica's own memory, shared with the creator of this object. Policies write in place, between two
 /// steps, on the thread that calls them, and never replace a tensor. Contiguous, float or double.
 struct ReplicaState {
@@ -56,6 +62,7 @@ struct ReplicaState {
   std::vector<std::vector<at::Tensor>> moments;
   std::vector<RunningStatistics> statistics;  ///< by batch norm
   std::vector<RowTable> tables = {};          ///< sorted by bucket and offset; none unless UpdatePolicy::takes_rows
+  std::vector<WeightPadding> padding = {};    ///< all of it, sorted by bucket and offset
   /// Makes the local optimizer begin anew: the moments and the count of its steps (Adam's bias correction) are those
   /// before its first step. Empty: the moments are all that it has.
   std::function<void()> restart_optimizer = {};

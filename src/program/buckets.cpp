@@ -103,6 +103,21 @@ std::vector<std::vector<int>> Bucket::runs() const {
   return all;
 }
 
+std::vector<Range> Bucket::padding() const {
+  std::vector<Range> taken;
+  taken.reserve(shards.size() + 1);
+  for (const ParameterShard& shard : shards) taken.push_back({shard.offset, shard.offset + shard.size()});
+  std::sort(taken.begin(), taken.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  taken.push_back({elements, elements});
+  std::vector<Range> free;
+  int64_t end = 0;
+  for (const Range& range : taken) {
+    if (end < range.begin) free.push_back({end, range.begin});
+    end = range.end;
+  }
+  return free;
+}
+
 std::vector<int> group_sizes(const std::vector<int64_t>& bytes, int64_t cap, int64_t first_cap) {
   std::vector<int> groups;
   int64_t size = 0;

@@ -94,6 +94,8 @@ struct Bucket {
   std::vector<int> run_of(int holder) const;
   /// Returns the holders that have the same slice as this one, itself included, ascending.
   std::vector<int> copies_of(int holder) const;
+  /// Returns the elements that belong to no shard, because shards are aligned. Ascending.
+  std::vector<Range> padding() const;
   /// Returns all runs, in order.
   std::vector<std::vector<int>> runs() const;
 };

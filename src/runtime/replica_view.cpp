@@ -20,6 +20,15 @@ at::Tensor master_of(const std::vector<ReplicaPiece>& pieces, const Range& slice
   return {};
 }
 
+/// Adds the padding of a slice, which has index `place` in the state.
+void add_padding(const std::vector<Range>& of_bucket, const Range& slice, size_t place,
+                 std::vector<WeightPadding>& padding) {
+  for (const Range& range : of_bucket) {
+    const int64_t begin = std::max(range.begin, slice.begin), end = std::min(range.end, slice.end);
+    if (begin < end) padding.push_back({place, begin - slice.begin, end - begin});
+  }
+}
+
 }  // namespace
 
 std::vector<std::pair<size_t, size_t>> statistics_indices(const std::vector<BufferSpec>& specs) {
@@ -73,12 +82,14 @@ ReplicaState ReplicaView::state() {
   for (size_t b = 0; b < program_.buckets.size(); ++b) {
     const Bucket& bucket = program_.buckets[b];
     if (bucket.contributors.empty()) continue;  // frozen
+    const std::vector<Range> padding = bucket.padding();
     for (int holder : bucket.holders) {
       const Range slice = bucket.slice_of(holder);
       if (slice.empty()) continue;
       const std::vector<ReplicaPiece>& pieces = shown_[size_t(holder)].pieces[b];
       state.weights.push_back(master_of(pieces, slice));
       add_tables(BucketId(b), holder, state.weights.size() - 1);
+      add_padding(padding, slice, state.weights.size() - 1, state.padding);
       std::vector<at::Tensor>& moments = state.moments.emplace_back();
       for (const ReplicaPiece& piece : pieces) {
         check_internal(piece.state.empty() || piece.range == slice,

@@ -44,6 +44,22 @@ int64_t element_count(std::span<const at::Tensor> tensors) {
   fail_run({fmt::format("replica {}", replica), "sent an invalid request to the parameter server", std::move(why), ""});
 }
 
+/// Reads the numbers of a request that begins a shard, three for each range of padding: part, begin and end. Parts and
+/// ranges ascend.
+std::vector<Padding> padding_from(std::span<const double> numbers, std::span<const at::Tensor> weights, int replica) {
+  std::vector<Padding> padding(weights.size());
+  if (numbers.size() % 3 != 0) refuse(replica, "a number of the padding is missing");
+  for (size_t i = 0; i < numbers.size(); i += 3) {
+    const auto part = to_whole(numbers[i]), begin = to_whole(numbers[i + 1]), end = to_whole(numbers[i + 2]);
+    const bool is_part = part && *part >= 0 && *part < int64_t(weights.size());
+    const int64_t first = !is_part || padding[size_t(*part)].empty() ? 0 : padding[size_t(*part)].back().end;
+    if (!is_part || !begin || !end || *begin < first || *begin >= *end || *end > weights[size_t(*part)].numel())
+      refuse(replica, "its padding does not lie in the shard's weights");
+    padding[size_t(*part)].push_back({*begin, *end});
+  }
+  return padding;
+}
+
 void check_like(std::span<const at::Tensor> told, std::span<const at::Tensor> kept, int replica) {
   if (told.empty()) return;
   if (told.size() != kept.size()) refuse(replica, fmt::format("{} tensors instead of {}", told.size(), kept.size()));
@@ -114,7 +130,8 @@ std::vector<at::Tensor> CentralServer::decoded(int index, int replica, std::vect
   const std::vector<at::Tensor>& begin = of_replica == known.replicas.end() ? known.at_start : of_replica->second;
   for (size_t p = 0; p < parts; ++p) {
     at::Tensor values = begin.empty() ? at::zeros_like(shard.weights[p]) : begin[p].clone();
-    if (!add_decoded(*codec_, tensors[p], values)) refuse(replica, "its tensors are no code of the shard's weights");
+    if (!add_decoded(*codec_, tensors[p], values, 1, shard.padding[p]))
+      refuse(replica, "its tensors are no code of the shard's weights");
     tensors[p] = std::move(values);
   }
   return tensors;
@@ -149,7 +166,8 @@ std::optional<Reply> CentralServer::serve(int index, int replica, const Request&
   std::optional<Reply> reply = Reply{};
   if (request.operation == kStart) {
     if (shard.has_begun) refuse(replica, "the server has already begun");
-    begin_shard(index, tensors.first(parts), tensors.subspan(parts));
+    begin_shard(index, replica, tensors.first(parts), tensors.subspan(parts),
+                std::span(request.numbers).subspan(kHeader));
     reply->numbers = {goes_on_ ? 1.0 : 0.0};
   } else if (request.operation == kBeginAnew) {
     begin_anew(replica);
@@ -180,9 +198,10 @@ Reply CentralServer::serve_other(const CentralShard&, int replica, const Request
 
 void CentralServer::refuse_request(int replica, std::string why) { refuse(replica, std::move(why)); }
 
-void CentralServer::begin_shard(int index, std::span<const at::Tensor> weights,
-                                std::span<const at::Tensor> statistics) {
+void CentralServer::begin_shard(int index, int replica, std::span<const at::Tensor> weights,
+                                std::span<const at::Tensor> statistics, std::span<const double> padding) {
   CentralShard& shard = shards_[size_t(index)];
+  shard.padding = padding_from(padding, weights, replica);
   for (const at::Tensor& part : weights) shard.weights.push_back(part.clone());
   shard.statistics = copies_of(statistics_of(statistics));
   if (knows_replicas()) known_[size_t(index)].at_start = copies_of_weights(shard);
@@ -251,7 +270,7 @@ bool CentralClient::begin(ReplicaState& state, bool resumes) {
   for (int s = 0; s < shards_; ++s)
     for (int64_t left = chunk_elements(elements, shards_, s); left > 0;) {
       const int64_t taken = std::min(left, state.weights[bucket].numel() - offset);
-      if (taken > 0) layout_[size_t(s)].push_back({bucket, offset, taken});
+      if (taken > 0) layout_[size_t(s)].push_back({bucket, offset, taken, padding_in(state, bucket, offset, taken)});
       left -= taken;
       offset += taken;
       if (offset < state.weights[bucket].numel()) continue;
@@ -294,6 +313,16 @@ std::vector<at::Tensor> CentralClient::parts_of(int shard, std::span<const at::T
   return parts;
 }
 
+/// Returns three numbers for each range of padding, as padding_from reads them.
+std::vector<double> CentralClient::padding_of(int shard) const {
+  std::vector<double> numbers;
+  const std::vector<Part>& parts = layout_[size_t(shard)];
+  for (size_t p = 0; p < parts.size(); ++p)
+    for (const Range& range : parts[p].padding)
+      numbers.insert(numbers.end(), {double(p), double(range.begin), double(range.end)});
+  return numbers;
+}
+
 std::vector<std::vector<double>> CentralClient::exchange(const Call& call, std::span<at::Tensor> into, const Take& take,
                                                          std::span<RunningStatistics> statistics) {
   std::vector<Hub::ShardRequest> requests;
@@ -302,11 +331,13 @@ std::vector<std::vector<double>> CentralClient::exchange(const Call& call, std::
     if (call.feedback) {
       const std::vector<at::Tensor> errors = parts_of(s, call.feedback->errors(call.tensors));
       for (size_t p = 0; p < errors.size(); ++p)
-        request.tensors[p] = call.feedback->encode(request.tensors[p], errors[p]);
+        request.tensors[p] = call.feedback->encode(request.tensors[p], errors[p], layout_[size_t(s)][p].padding);
     }
     request.numbers = {double(request.tensors.size()), double(versions_[size_t(s)])};
     request.numbers.insert(request.numbers.end(), call.numbers.begin(), call.numbers.end());
     if (!call.of_shards.empty()) request.numbers.push_back(call.of_shards[size_t(s)]);
+    if (call.operation == CentralServer::kStart)
+      for (const double number : padding_of(s)) request.numbers.push_back(number);
     if (s == 0)
       for (at::Tensor& tensor : tensors_of(call.statistics)) request.tensors.push_back(std::move(tensor));
     requests.push_back({s, std::move(request)});

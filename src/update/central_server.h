@@ -19,12 +19,14 @@
 #include "trireme/policy.h"
 #include "update/codec.h"
 #include "update/error_feedback.h"
+#include "update/padding.h"
 
 namespace trireme {
 
 /// What a shard holds. Tensors are the server's own memory.
 struct CentralShard {
   std::vector<at::Tensor> weights;            ///< by part
+  std::vector<Padding> padding;               ///< of the weights, by part
   std::vector<RunningStatistics> statistics;  ///< shard 0 only
   int64_t version = 0;                        ///< updates so far
   bool has_begun = false;                     ///< true once it has taken a replica's initial values
@@ -108,7 +110,8 @@ class CentralServer : public ShardServer {
   friend class CentralClient;
   static constexpr int kStart = 0, kRead = 1, kReadAll = 2, kBeginAnew = 3, kNothing = 4;
 
-  void begin_shard(int index, std::span<const at::Tensor> weights, std::span<const at::Tensor> statistics);
+  void begin_shard(int index, int replica, std::span<const at::Tensor> weights, std::span<const at::Tensor> statistics,
+                   std::span<const double> padding);
   void fields_of_shard(StateFields& fields, int index);
   void known_fields(StateFields& fields, int index);
   /// Returns the request's tensors with its first `parts` decoded. Throws a run error if they are no code of the shard.
@@ -169,8 +172,10 @@ class CentralClient {
   struct Part {
     size_t bucket;
     int64_t offset, elements;
+    Padding padding;
   };
   std::vector<at::Tensor> parts_of(int shard, std::span<const at::Tensor> tensors) const;
+  std::vector<double> padding_of(int shard) const;
   void count_staleness(int64_t before, int64_t version, bool is_used, bool reads);
 
   Hub& hub_;

@@ -11,6 +11,7 @@
 
 #include "base/text_parts.h"
 #include "update/e3m0.h"
+#include "update/padding.h"
 
 namespace trireme {
 namespace {
@@ -61,7 +62,21 @@ int64_t sign_bytes(int64_t elements) {
   return blocks * kSignScaleBytes + (elements + kBits - 1) / kBits;
 }
 
-at::Tensor encode_sign(const at::Tensor& values) {
+/// Returns how many of the elements from `begin` to `end` are padding. Drops the ranges that end there, so that calls
+/// for one stretch after another take time in proportion to the ranges.
+int64_t take_padding(std::span<const Range>& padding, int64_t begin, int64_t end) {
+  int64_t count = 0;
+  while (!padding.empty() && padding.front().begin < end) {
+    count += std::min(padding.front().end, end) - std::max(padding.front().begin, begin);
+    if (padding.front().end > end) break;
+    padding = padding.subspan(1);
+  }
+  return count;
+}
+
+/// A bit cannot say that a value is 0. So padding, which is always 0, is left out on both sides; otherwise it would get
+/// the block's scale.
+at::Tensor encode_sign(const at::Tensor& values, std::span<const Range> padding) {
   const at::Tensor source = values.to(at::kCPU, at::kFloat).contiguous();
   at::Tensor encoded = at::zeros({sign_bytes(source.numel())}, at::kByte);
   const float* in = source.data_ptr<float>();
@@ -70,7 +85,8 @@ at::Tensor encode_sign(const at::Tensor& values) {
     const int64_t n = std::min(kSignBlock, source.numel() - at);
     double sum = 0;
     for (int64_t i = 0; i < n; ++i) sum += std::abs(in[at + i]);
-    const auto scale = float(sum / double(n));
+    const int64_t real = n - take_padding(padding, at, at + n);
+    const auto scale = float(sum / double(std::max<int64_t>(real, 1)));
     std::memcpy(out, &scale, kSignScaleBytes);
     out += kSignScaleBytes;
     for (int64_t i = 0; i < n; ++i)
@@ -80,7 +96,7 @@ at::Tensor encode_sign(const at::Tensor& values) {
   return encoded;
 }
 
-void add_sign(const at::Tensor& encoded, at::Tensor& sum, double factor) {
+void add_sign(const at::Tensor& encoded, at::Tensor& sum, double factor, std::span<const Range> padding) {
   at::Tensor decoded = at::empty({sum.numel()}, at::kFloat);
   const uint8_t* in = encoded.data_ptr<uint8_t>();
   float* to = decoded.data_ptr<float>();
@@ -92,12 +108,14 @@ void add_sign(const at::Tensor& encoded, at::Tensor& sum, double factor) {
     for (int64_t i = 0; i < n; ++i) to[at + i] = (in[i / kBits] >> (i % kBits) & 1) != 0 ? -scale : scale;
     in += (n + kBits - 1) / kBits;
   }
+  clear_padding(decoded, padding);
   sum.add_(decoded.to(sum.options()), factor);
 }
 
-void add_e3m0_times(const at::Tensor& encoded, at::Tensor& sum, double factor) {
+void add_e3m0_times(const at::Tensor& encoded, at::Tensor& sum, double factor, std::span<const Range> padding) {
   at::Tensor decoded = at::zeros({sum.numel()}, at::kFloat);
   add_e3m0(encoded, decoded);
+  clear_padding(decoded, padding);  // a scale that is not finite makes all values of its block NaN
   sum.add_(decoded.to(sum.options()), factor);
 }
 
@@ -152,24 +170,25 @@ int64_t encoded_bytes(const Codec& codec, int64_t elements, at::ScalarType dtype
   return elements * int64_t(c10::elementSize(at::kBFloat16));
 }
 
-at::Tensor encode(const Codec& codec, const at::Tensor& values) {
+at::Tensor encode(const Codec& codec, const at::Tensor& values, std::span<const Range> padding) {
   switch (codec.kind) {
     case Codec::Kind::topk: return encode_topk(codec, values);
-    case Codec::Kind::sign: return encode_sign(values);
+    case Codec::Kind::sign: return encode_sign(values, padding);
     case Codec::Kind::e3m0: return encode_e3m0(values);
     case Codec::Kind::bf16: break;
   }
   return bytes_of(values.to(at::kCPU, at::kBFloat16));
 }
 
-bool add_decoded(const Codec& codec, const at::Tensor& encoded, at::Tensor& sum, double factor) {
+bool add_decoded(const Codec& codec, const at::Tensor& encoded, at::Tensor& sum, double factor,
+                 std::span<const Range> padding) {
   if (encoded.scalar_type() != at::kByte || encoded.dim() != 1 ||
       encoded.numel() != encoded_bytes(codec, sum.numel(), sum.scalar_type()))
     return false;
   switch (codec.kind) {
     case Codec::Kind::topk: return add_topk(codec, encoded, sum, factor);
-    case Codec::Kind::sign: add_sign(encoded, sum, factor); break;
-    case Codec::Kind::e3m0: add_e3m0_times(encoded, sum, factor); break;
+    case Codec::Kind::sign: add_sign(encoded, sum, factor, padding); break;
+    case Codec::Kind::e3m0: add_e3m0_times(encoded, sum, factor, padding); break;
     case Codec::Kind::bf16: add_bf16(encoded, sum, factor); break;
   }
   return true;

@@ -10,9 +10,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "trireme/config.h"
+#include "trireme/placement.h"
 
 namespace trireme {
 
@@ -37,11 +39,15 @@ int64_t encoded_bytes(const Codec& codec, int64_t elements, at::ScalarType dtype
 
 /// `values`: flat, float or double, of any device. Returns uint8 [encoded_bytes] on the CPU. If a value is not finite,
 /// it and (depending on the code) the other values of its block decode to NaN or infinity.
-at::Tensor encode(const Codec& codec, const at::Tensor& values);
+///
+/// `padding`: the elements that are no values (update/padding.h). They are 0 and decode to 0; a scale does not count
+/// them. Sender and receiver must give the same padding.
+at::Tensor encode(const Codec& codec, const at::Tensor& values, std::span<const Range> padding = {});
 
 /// Adds `factor` times the decoded values to `sum`, flat and contiguous, of the dtype that was encoded, on any device.
 /// Returns false and changes nothing if `encoded` cannot be the code of so many values: it may come from another
 /// party's program.
-bool add_decoded(const Codec& codec, const at::Tensor& encoded, at::Tensor& sum, double factor = 1);
+bool add_decoded(const Codec& codec, const at::Tensor& encoded, at::Tensor& sum, double factor = 1,
+                 std::span<const Range> padding = {});
 
 }  // namespace trireme

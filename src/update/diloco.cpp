@@ -21,6 +21,7 @@ constexpr Codec kFourBits = {.kind = Codec::Kind::e3m0};
 struct Fragment {
   int64_t phase = 0;                              ///< due after steps whose number, from 1, is this modulo H
   std::vector<at::Tensor> own;                    ///< the replica's weights: views, by part
+  std::vector<Padding> padding;                   ///< by part
   std::vector<at::Tensor> outer, momenta;         ///< theta and the outer optimizer's buffer, equal on all replicas
   std::vector<at::Tensor> errors;                 ///< of the code; empty without compression
   std::vector<std::unique_ptr<Pending>> pending;  ///< by part; empty: none in progress, or it has arrived
@@ -45,9 +46,13 @@ class DilocoReplica final : public ReplicaPolicy {
       Fragment fragment;
       fragment.phase = (f + 1) * options_.every / options_.fragments % options_.every;
       int64_t at = 0;  // offset of the bucket's first element
-      for (const at::Tensor& bucket : state.weights) {
+      for (size_t b = 0; b < state.weights.size(); ++b) {
+        const at::Tensor& bucket = state.weights[b];
         const int64_t first = std::max(begin, at), last = std::min(end, at + bucket.numel());
-        if (first < last) fragment.own.push_back(bucket.narrow(0, first - at, last - first));
+        if (first < last) {
+          fragment.own.push_back(bucket.narrow(0, first - at, last - first));
+          fragment.padding.push_back(padding_in(state, b, first - at, last - first));
+        }
         at += bucket.numel();
       }
       for (const at::Tensor& part : fragment.own) {
@@ -144,10 +149,12 @@ class DilocoReplica final : public ReplicaPolicy {
     std::vector<at::Tensor> progress;
     for (size_t p = 0; p < fragment.own.size(); ++p) progress.push_back(fragment.outer[p] - fragment.own[p]);
     if (options_.four_bits) {
-      for (const at::Tensor& part : progress) fragment.pending.push_back(hub_.begin_gather(encode(kFourBits, part)));
+      for (size_t p = 0; p < progress.size(); ++p)
+        fragment.pending.push_back(hub_.begin_gather(encode(kFourBits, progress[p], fragment.padding[p])));
     } else if (feedback_.is_wanted()) {
       for (size_t p = 0; p < progress.size(); ++p)
-        fragment.pending.push_back(hub_.begin_gather(feedback_.encode(progress[p], fragment.errors[p])));
+        fragment.pending.push_back(
+            hub_.begin_gather(feedback_.encode(progress[p], fragment.errors[p], fragment.padding[p])));
     } else {
       fragment.pending.push_back(hub_.begin_average(std::move(progress)));
     }
@@ -163,7 +170,7 @@ class DilocoReplica final : public ReplicaPolicy {
       for (size_t p = 0; p < fragment.own.size(); ++p) {
         means.push_back(at::zeros_like(fragment.own[p]));
         for (const at::Tensor& encoded : fragment.pending[p]->wait())
-          check_internal(add_decoded(codec, encoded, means[p], 1.0 / hub_.replicas()),
+          check_internal(add_decoded(codec, encoded, means[p], 1.0 / hub_.replicas(), fragment.padding[p]),
                          "replicas encode fragments of one size");
       }
     } else {

@@ -26,10 +26,10 @@ std::span<at::Tensor> ErrorFeedback::errors(std::span<const at::Tensor> like) {
   return errors_;
 }
 
-at::Tensor ErrorFeedback::encode(const at::Tensor& values, at::Tensor error) const {
+at::Tensor ErrorFeedback::encode(const at::Tensor& values, at::Tensor error, std::span<const Range> padding) const {
   error.add_(values);
-  at::Tensor encoded = trireme::encode(*codec_, error);
-  check_internal(add_decoded(*codec_, encoded, error, -1), "a replica's own code has the size of its values");
+  at::Tensor encoded = trireme::encode(*codec_, error, padding);
+  check_internal(add_decoded(*codec_, encoded, error, -1, padding), "a replica's own code has the size of its values");
   error.nan_to_num_(0, 0, 0);
   return encoded;
 }
@@ -56,8 +56,10 @@ void SentWeights::fields(StateFields& fields, std::span<const at::Tensor> weight
   if (feedback_.is_wanted()) fields.weights_if_any("weights that were sent", mark_, weights);
 }
 
-void CompressedMean::begin(std::span<const at::Tensor> weights) {
-  if (is_wanted()) common_ = copies_like(weights);
+void CompressedMean::begin(const ReplicaState& state) {
+  if (!is_wanted()) return;
+  padding_ = padding_by_bucket(state);
+  common_ = copies_like(state.weights);
 }
 
 void CompressedMean::average(std::span<at::Tensor> weights) {
@@ -65,11 +67,12 @@ void CompressedMean::average(std::span<at::Tensor> weights) {
   std::vector<std::unique_ptr<Pending>> gathered;
   gathered.reserve(weights.size());
   for (size_t b = 0; b < weights.size(); ++b)
-    gathered.push_back(hub_.begin_gather(feedback_.encode(weights[b] - common_[b], errors[b])));
+    gathered.push_back(hub_.begin_gather(feedback_.encode(weights[b] - common_[b], errors[b], padding_[b])));
   for (size_t b = 0; b < weights.size(); ++b) {
     at::Tensor sum = at::zeros_like(common_[b]);
     for (const at::Tensor& encoded : gathered[b]->wait())
-      check_internal(add_decoded(feedback_.codec(), encoded, sum), "replicas encode weights of one size");
+      check_internal(add_decoded(feedback_.codec(), encoded, sum, 1, padding_[b]),
+                     "replicas encode weights of one size");
     common_[b].add_(sum, 1.0 / hub_.replicas());
     weights[b].copy_(common_[b]);
   }

@@ -17,6 +17,7 @@
 #include "trireme/hub.h"
 #include "trireme/policy.h"
 #include "update/codec.h"
+#include "update/padding.h"
 
 namespace trireme {
 
@@ -38,8 +39,8 @@ class ErrorFeedback {
   /// True if something was encoded since the beginning or the last clear().
   bool has_errors() const { return !errors_.empty(); }
   /// Encodes values + error. Writes the new error of the code to `error`, a part of errors(). Values that are not
-  /// finite leave no error.
-  at::Tensor encode(const at::Tensor& values, at::Tensor error) const;
+  /// finite leave no error. `padding`: of the values (codec.h).
+  at::Tensor encode(const at::Tensor& values, at::Tensor error, std::span<const Range> padding = {}) const;
 
   /// Forgets the errors.
   void clear() { errors_.clear(); }
@@ -83,7 +84,7 @@ class CompressedMean {
 
   bool is_wanted() const { return feedback_.is_wanted(); }
   /// Call it when all replicas have the same weights, before the first mean.
-  void begin(std::span<const at::Tensor> weights);
+  void begin(const ReplicaState& state);
   /// True if there was a mean of codes since the last exact one, so that the weights lack the codes' errors. Equal on
   /// all replicas.
   bool lacks_errors() const { return feedback_.has_errors(); }
@@ -100,6 +101,7 @@ class CompressedMean {
  private:
   ErrorFeedback feedback_;
   Hub& hub_;
+  std::vector<Padding> padding_;    ///< by bucket
   std::vector<at::Tensor> common_;  ///< the weights after the last mean; empty without compression
 };
 

@@ -236,7 +236,10 @@ std::vector<at::Tensor> FederatedServer::update_of_round(const CentralShard& sha
   std::vector<at::Tensor> update = sum_.total();
   make_zeros(update, shard);
   add_noise(update, privacy.noise * options_.clip_norm, *options_.rounds.secret, rounds_.round());
-  for (at::Tensor& part : update) part.div_(expected);
+  for (size_t p = 0; p < update.size(); ++p) {
+    clear_padding(update[p], shard.padding[p]);  // it has no values, and the clients' padding stays 0
+    update[p].div_(expected);
+  }
   return update;
 }
 

@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "trireme/error.h"
 #include "update/cadence.h"
+#include "update/padding.h"
 #include "update/registry.h"
 #include "update/statistics.h"
 
@@ -66,6 +67,7 @@ class GossipReplica final : public ReplicaPolicy {
   /// All replicas have the same weights, so both ends of an edge know both copies without an exchange.
   void begin(ReplicaState& state) override {
     if (!options_.compression) return;
+    padding_ = padding_by_bucket(state);
     for (const int neighbour : gossip_neighbours(options_, hub_.replica(), hub_.replicas()))
       edges_[neighbour] = {values_of(state).weights, values_of(state).weights};
   }
@@ -116,11 +118,12 @@ class GossipReplica final : public ReplicaPolicy {
   void exchange_codes(std::span<at::Tensor> weights, int partner, std::span<const int> pair) {
     Edge& edge = edges_.at(partner);
     const size_t of_partner = partner == pair.front() ? 0 : 1;
+    const Codec& codec = *options_.compression;
     for (size_t b = 0; b < weights.size(); ++b) {
-      const at::Tensor code = encode(*options_.compression, weights[b] - edge.own[b]);
+      const at::Tensor code = encode(codec, weights[b] - edge.own[b], padding_[b]);
       const std::vector<at::Tensor> codes = hub_.gather(code, pair);
-      check_internal(codes.size() == 2 && add_decoded(*options_.compression, code, edge.own[b]) &&
-                         add_decoded(*options_.compression, codes[of_partner], edge.neighbours[b]),
+      check_internal(codes.size() == 2 && add_decoded(codec, code, edge.own[b], 1, padding_[b]) &&
+                         add_decoded(codec, codes[of_partner], edge.neighbours[b], 1, padding_[b]),
                      "neighbours encode weights of one size");
       weights[b].add_(edge.neighbours[b] - edge.own[b], options_.gamma / 2);
     }
@@ -136,8 +139,9 @@ class GossipReplica final : public ReplicaPolicy {
 
   const GossipOptions options_;
   Cadence cadence_;
-  int64_t exchanges_ = 0;      ///< so far; equal on all replicas
-  std::map<int, Edge> edges_;  ///< by neighbour; empty without compression
+  int64_t exchanges_ = 0;         ///< so far; equal on all replicas
+  std::vector<Padding> padding_;  ///< by bucket; empty without compression
+  std::map<int, Edge> edges_;     ///< by neighbour; empty without compression
 };
 
 class Gossip final : public UpdatePolicy {

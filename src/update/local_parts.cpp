@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "trireme/error.h"
+#include "update/padding.h"
 #include "update/statistics.h"
 
 namespace trireme {
@@ -24,8 +25,16 @@ ModelValues part_of_state(const LocalParts& parts, const ReplicaState& state, bo
 }  // namespace
 
 ReplicaState shared_part(const LocalParts& parts, const ReplicaState& state) {
-  ModelValues shared = part_of_state(parts, state, false);
-  return {.weights = std::move(shared.weights), .moments = {}, .statistics = std::move(shared.statistics)};
+  ModelValues values = part_of_state(parts, state, false);
+  ReplicaState shared{.weights = std::move(values.weights), .moments = {}, .statistics = std::move(values.statistics)};
+  size_t place = 0;  // in the shared weights
+  for (const LocalParts::Run& run : parts.runs) {
+    if (run.is_local) continue;
+    for (const Range& range : padding_in(state, run.bucket, run.offset, run.elements))
+      shared.padding.push_back({place, range.begin, range.size()});
+    ++place;
+  }
+  return shared;
 }
 
 ModelValues local_part(const LocalParts& parts, const ReplicaState& state) { return part_of_state(parts, state, true); }

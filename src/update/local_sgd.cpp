@@ -21,7 +21,7 @@ class LocalSgdReplica final : public ReplicaPolicy {
         cadence_(options.every, options.post_local_after),
         mean_(options.compression, hub) {}
 
-  void begin(ReplicaState& state) override { mean_.begin(state.weights); }
+  void begin(ReplicaState& state) override { mean_.begin(state); }
 
   bool after_step(const StepFacts& facts, ReplicaState& state) override {
     samples_ += double(facts.samples);

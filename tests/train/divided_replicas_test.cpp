@@ -217,6 +217,25 @@ TEST_F(DividedResuming, ResumeBitForBit) {
       }
 }
 
+/// A bit says of no value that it is 0, and the elements between two parameters are not in checkpoints.
+TEST_F(DividedResuming, UnderSignsToo) {
+  experiment.precision = Precision::fp32;
+  experiment.length = {10, Length::Unit::steps};
+  experiment.checkpoint = {
+      .every = {3, Length::Unit::steps}, .keep = 0, .best = {}, .folder = {}, .where = "tiny.toml: checkpoint"};
+  for (const char* policy :
+       {"local-sgd,every=2 steps,post_local_after=5 steps", "diloco,every_steps=2", "gossip,every=2 steps"})
+    for (const char* inner : {"data=2,sharding=zero1", "tensor=2"}) {
+      SCOPED_TRACE(fmt::format("{} with {}", policy, inner));
+      const std::string strategy = fmt::format("{},compression=sign,inner={}", policy, inner);
+      const Outcome whole = go(strategy, root_ / "whole");
+      const Outcome resumed = go(strategy, {}, root_ / "whole" / checkpoint_name(3));
+      EXPECT_EQ(resumed.steps, 7);
+      EXPECT_EQ(largest_difference(resumed.weights, whole.weights), 0);
+      fs::remove_all(root_ / "whole");
+    }
+}
+
 /// Rounded gradients leave no remainders on workers.
 TEST_F(DividedReplicas, MaySendTheirGradientsAsBfloat16) {
   const Outcome exact = run_inside("local-sgd,every=2 steps", "data=2", 4);

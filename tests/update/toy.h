@@ -31,8 +31,16 @@ inline Length steps(int64_t n) { return {double(n), Length::Unit::steps}; }
 struct ToyProblem {
   uint64_t seed = 1;
   int64_t dims = 11;
-  std::vector<int64_t> samples = {12};  ///< by replica; the last one holds for all following replicas
-  int64_t batch = 4;                    ///< the last batch of an epoch may be smaller
+  std::vector<int64_t> samples = {12};      ///< by replica; the last one holds for all following replicas
+  int64_t batch = 4;                        ///< the last batch of an epoch may be smaller
+  std::vector<WeightPadding> padding = {};  ///< of toy_state: these of the weights are 0 and have no gradient
+
+  bool is_padding(size_t weight) const {
+    return std::any_of(padding.begin(), padding.end(), [&](const WeightPadding& run) {
+      const int64_t at = int64_t(weight) - (run.bucket == 0 ? 0 : 4);
+      return run.offset <= at && at < run.offset + run.elements;
+    });
+  }
 
   int64_t samples_of(int replica) const { return samples[std::min(size_t(replica), samples.size() - 1)]; }
   int64_t steps_per_epoch(int replica) const { return (samples_of(replica) + batch - 1) / batch; }
@@ -43,7 +51,8 @@ struct ToyProblem {
 
   Vector initial() const {
     Vector w(static_cast<size_t>(dims));
-    for (int64_t d = 0; d < dims; ++d) w[size_t(d)] = Philox(random_key(seed, "weights")).normal(uint64_t(d));
+    for (int64_t d = 0; d < dims; ++d)
+      if (!is_padding(size_t(d))) w[size_t(d)] = Philox(random_key(seed, "weights")).normal(uint64_t(d));
     return w;
   }
 
@@ -62,7 +71,8 @@ struct ToyProblem {
   void add_gradient(int replica, int64_t sample, const Vector& w, Vector& sum) const {
     const Philox draw = draw_of(replica, sample);
     const double error = this->error(replica, sample, w);
-    for (size_t d = 0; d < w.size(); ++d) sum[d] += draw.normal(d) * error;
+    for (size_t d = 0; d < w.size(); ++d)
+      if (!is_padding(d)) sum[d] += draw.normal(d) * error;
   }
 
   /// The mean gradient over the batch of this step.
@@ -177,6 +187,7 @@ inline void toy_stop(Hub& hub, ReplicaPolicy& policy, const ReplicaState& state,
 inline ToyResult toy_replica(Hub& hub, UpdatePolicy& update, const ToyProblem& problem, const ToyOptions& options) {
   const int r = hub.replica();
   ReplicaState state = toy_state(problem.initial(), options.dtype);
+  state.padding = problem.padding;
   if (options.momentum > 0)
     for (size_t b = 0; b < state.weights.size(); ++b) state.moments[b] = {at::zeros_like(state.weights[b])};
   if (options.statistics) state.statistics = options.statistics(r);
@@ -184,6 +195,9 @@ inline ToyResult toy_replica(Hub& hub, UpdatePolicy& update, const ToyProblem& p
   ToyResult result;
   if (options.from) {
     state = copy_of(options.from->replicas[size_t(r)]);
+    state.padding = problem.padding;
+    for (const WeightPadding& run : state.padding)  // a checkpoint keeps the weights by parameter, without padding
+      state.weights[run.bucket].narrow(0, run.offset, run.elements).zero_();
     result.steps = options.from->steps[size_t(r)];
     policy->resume(options.from->parts[size_t(r)], state);
   } else {
