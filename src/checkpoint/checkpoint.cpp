@@ -319,6 +319,38 @@ void clean_up(FileSystem& files, const fs::path& folder) {
   }
 }
 
+namespace {
+
+void remove_whole(FileSystem& files, const fs::path& folder, const fs::path& checkpoint) {
+  fs::path leaving = checkpoint;
+  leaving += kUnfinished;
+  files.rename(checkpoint, leaving);
+  files.sync_folder(folder);
+  clean_up(files, folder);
+}
+
+/// Gives the finished checkpoint its name. An older one of the same step gets a second name of that step first, with
+/// more zeros: a folder with files cannot be replaced, and one of both counts at any time.
+void put_in_place(FileSystem& files, const fs::path& folder, const fs::path& finished, int64_t step) {
+  const fs::path place = folder / checkpoint_name(step);
+  const fs::path older = folder / fmt::format("{}{:012}", kCheckpointPrefix, step);
+  const auto remove_older = [&] {  // it may be there from a crash
+    std::error_code ignored;
+    if (older != place && fs::exists(older, ignored)) remove_whole(files, folder, older);
+  };
+  std::error_code ignored;
+  if (older != place && fs::exists(place, ignored)) {
+    remove_older();
+    files.rename(place, older);
+    files.sync_folder(folder);
+  }
+  files.rename(finished, place);
+  files.sync_folder(folder);
+  remove_older();
+}
+
+}  // namespace
+
 CheckpointIndex write_checkpoint(FileSystem& files, const fs::path& folder, CheckpointIndex index, const Model& model,
                                  const TrainingState& state, int64_t shard_bytes) {
   clean_up(files, folder);
@@ -343,8 +375,7 @@ CheckpointIndex write_checkpoint(FileSystem& files, const fs::path& folder, Chec
   std::vector<CheckpointFile> itself;
   write_text(files, unfinished, kCheckpointIndex, with_checksum(index_json(index)), itself);
   files.sync_folder(unfinished);
-  files.rename(unfinished, place);
-  files.sync_folder(folder);
+  put_in_place(files, folder, unfinished, index.step);
   return index;
 }
 

@@ -81,9 +81,9 @@ std::string checkpoint_name(int64_t step);
 std::optional<int64_t> step_in(std::string_view name);
 
 /// Writes `<folder>/<checkpoint_name>`, complete or not at all, even if the machine stops: the files are written under
-/// another name and synced, then the folder is renamed. `folder` must exist and have no checkpoint of that step. State
-/// tensors must be dense and on the CPU. Returns the index with its files. Errors: those of the file system; they leave
-/// an unfinished folder, which clean_up removes.
+/// another name and synced, then the folder is renamed. `folder` must exist. A checkpoint of that step is replaced.
+/// State tensors must be dense and on the CPU. Returns the index with its files. Errors: those of the file system; they
+/// leave an unfinished folder, which clean_up removes.
 CheckpointIndex write_checkpoint(FileSystem& files, const std::filesystem::path& folder, CheckpointIndex index,
                                  const Model& model, const TrainingState& state, int64_t shard_bytes = kShardBytes);
 

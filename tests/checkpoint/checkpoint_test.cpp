@@ -215,6 +215,43 @@ TEST_F(Checkpoints, ACrashAtAnyOperationLeavesTheOldOneOrTheNewOne) {
   }
 }
 
+/// As above, where the new checkpoint replaces one of the same step.
+TEST_F(Checkpoints, ACrashWhileOneIsReplacedLeavesTheOldOneOrTheNewOne) {
+  const Model model = mlp();
+  write(20);
+  const fs::path before = root_ / "before";
+  fs::copy(folder_, before, fs::copy_options::recursive);
+  for (const Loss loss : {Loss::nothing, Loss::bytes, Loss::bytes_to_zeros, Loss::names, Loss::bytes_and_names}) {
+    std::set<int64_t> left;
+    bool crashed = true;
+    for (int64_t k = 0; crashed; ++k) {
+      SCOPED_TRACE(::testing::Message() << "operation " << k << ", loss " << int(loss));
+      fs::remove_all(folder_);
+      fs::copy(before, folder_, fs::copy_options::recursive);
+      FaultyFileSystem files(fresh_removed());
+      files.fail_at(k, FaultyFileSystem::Fault::crash);
+      try {
+        write_checkpoint(files, folder_, {.step = 20, .plan = "single"}, model, state_of(model, 21));
+        crashed = false;
+      } catch (const FaultyFileSystem::Crash&) {
+      }
+      files.lose(loss);
+      const std::vector<FoundCheckpoint> found = find_checkpoints(folder_);
+      ASSERT_FALSE(found.empty());
+      for (const FoundCheckpoint& one : found) {
+        ASSERT_EQ(one.step, 20);
+        const TrainingState state = read_checkpoint(one.path, model).state;
+        expect_same(state, state_of(model, state.updates));
+        left.insert(state.updates);
+      }
+      write(20);
+      EXPECT_EQ(names_in(folder_), std::vector<std::string>{checkpoint_name(20)});
+      EXPECT_EQ(read_checkpoint(at_step(20), model).state.updates, 20);
+    }
+    EXPECT_THAT(left, ElementsAre(20, 21)) << "a crash came always too early or always too late";
+  }
+}
+
 TEST_F(Checkpoints, AWrittenOneSurvivesACrash) {
   const Model model = mlp();
   for (const Loss loss : {Loss::nothing, Loss::bytes, Loss::bytes_to_zeros, Loss::names, Loss::bytes_and_names}) {
