@@ -7,6 +7,11 @@
 #include "base/random.h"
 
 namespace trireme {
+namespace {
+
+constexpr const char* kStopped = "rounds stopped";  // name in a state
+
+}  // namespace
 
 FederatedRounds::FederatedRounds(const RoundOptions& options)
     : options_(options), work_(size_t(options.clients), Work::idle) {
@@ -98,7 +103,7 @@ void FederatedRounds::fields(StateFields& fields, double now) {
   for (const Work of : work_) work.push_back(int64_t(of));
   fields.value("rounds work by client", work);
   fields.value("rounds open", round_);
-  fields.value("rounds stopped", stopped_);
+  fields.value(kStopped, stopped_);
   bool has_deadline = std::isfinite(deadline_);
   double deadline = has_deadline ? deadline_ : 0, then = now;
   fields.value("rounds have a deadline", has_deadline);
@@ -119,7 +124,19 @@ void FederatedRounds::fields(StateFields& fields, double now) {
     gone_ += work_[client] == Work::gone ? 1 : 0;
     lost_ += work_[client] == Work::lost ? 1 : 0;
   }
+  if (gone_ > 0 && !has_present_client()) {
+    std::ranges::fill(work_, Work::idle);
+    gone_ = lost_ = 0;
+    select(now);
+  }
   for (int client = 0; client < options_.clients; ++client) readmit(client, now);
+}
+
+std::optional<SavedRounds> saved_rounds(const PolicyState& state) {
+  const auto over = state.integers.find(std::string(kRecordsOver) + "round"), stopped = state.integers.find(kStopped);
+  if (over == state.integers.end() || stopped == state.integers.end() || stopped->second.size() != 1)
+    return std::nullopt;
+  return SavedRounds{.over = int64_t(over->second.size()), .has_ended = stopped->second.front() != 0};
 }
 
 void record_fields(StateFields& fields, const std::string& prefix, std::vector<RoundRecord>& records) {

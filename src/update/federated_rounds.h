@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trireme/policy.h"
@@ -27,8 +28,19 @@ struct RoundRecord {
   double seconds = 0;                     ///< end of the round (FederatedPolicy::run_seconds)
 };
 
+/// Prefix of the records of finished rounds in a policy's state.
+inline constexpr const char* kRecordsOver = "rounds over: ";
+
 /// Saves or restores the records, under names that begin with `prefix`.
 void record_fields(StateFields& fields, const std::string& prefix, std::vector<RoundRecord>& records);
+
+/// What a saved state of a policy tells of its rounds.
+struct SavedRounds {
+  int64_t over = 0;        ///< number of finished rounds
+  bool has_ended = false;  ///< the last of them was the last of the run
+};
+/// Returns nullopt if the state has no rounds.
+std::optional<SavedRounds> saved_rounds(const PolicyState& state);
 
 struct RoundOptions {
   int clients = 1;
@@ -79,14 +91,17 @@ class FederatedRounds {
   void next(double now);
   /// Ends the open round. There are no further rounds.
   void stop() { stopped_ = true; }
-  /// Allows further rounds again, unless the options give their number.
-  void reopen() { stopped_ = stopped_ && options_.rounds > 0; }
+  /// Allows further rounds after stop(): the next one is open.
+  void reopen(double now) {
+    if (std::exchange(stopped_, false)) next(now);
+  }
 
   /// The client's work in the open round is lost; it starts that work again.
   void begin_anew(int client);
 
   /// Saves or restores all values, under names that begin with "rounds". When restored at `now`, the open round has the
-  /// same time left as when it was saved, and lost clients are back.
+  /// same time left as when it was saved, and lost clients are back. If no client was left, those that had left are
+  /// back too: the run is extended.
   void fields(StateFields& fields, double now);
   /// Moves the end of the open round by `seconds`.
   void delay(double seconds) { deadline_ += seconds; }

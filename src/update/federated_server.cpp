@@ -127,10 +127,10 @@ void FederatedServer::server_fields(StateFields& fields, double now) {
   bool stops = stops_;
   fields.value("rounds stop", stops);
   stops_ = stops && !fields.reads();  // a resumed run decides anew when it ends
-  if (fields.reads()) rounds_.reopen();
+  if (fields.reads()) rounds_.reopen(now);
   if (fields.reads()) resumed_ = now;
   MutexLock lock(mutex_);
-  record_fields(fields, "rounds over: ", records_);
+  record_fields(fields, kRecordsOver, records_);
 }
 
 void FederatedServer::shard_fields(StateFields& fields, int, CentralShard& shard) {

@@ -293,6 +293,40 @@ TEST(FederatedRounds, OnesThatLeaveAreNotAwaited) {
   EXPECT_TRUE(rounds.is_over());
 }
 
+/// A run that ended before its rounds were made, and whose clients have left, goes on with the next round and with all
+/// clients.
+TEST(FederatedRounds, GoOnAfterTheyWereStopped) {
+  const RoundOptions options{.clients = 2, .rounds = 5};
+  FederatedRounds rounds(options);
+  for (const int client : {0, 1}) {
+    rounds.begin(client);
+    EXPECT_TRUE(rounds.answer(client, 0));
+  }
+  rounds.stop();
+  for (const int client : {0, 1}) rounds.leave(client);
+  PolicyState saved;
+  StateFields out(saved);
+  rounds.fields(out, 3);
+  std::vector<RoundRecord> over = {rounds.record()};
+  record_fields(out, kRecordsOver, over);
+  out.done();
+  const std::optional<SavedRounds> told = saved_rounds(saved);
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->over, 1);
+  EXPECT_TRUE(told->has_ended);
+  EXPECT_FALSE(saved_rounds(PolicyState()));
+
+  FederatedRounds again(options);
+  StateFields in(saved, "a state");
+  again.fields(in, 0);
+  EXPECT_TRUE(again.is_over());
+  again.reopen(0);
+  EXPECT_FALSE(again.is_over());
+  EXPECT_EQ(again.round(), 1);
+  EXPECT_TRUE(again.may_begin(0) && again.may_begin(1));
+  EXPECT_FALSE(again.is_complete(1));
+}
+
 TEST(FederatedRounds, LostClientsMayReturn) {
   FederatedRounds rounds({.clients = 2, .rounds = 5});
   rounds.begin(0);
