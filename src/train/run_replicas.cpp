@@ -147,11 +147,12 @@ void Run::hand_over_replica(Phase& phase, ReplicaGroup& group, int rank, Worker&
   worker.barrier();
 }
 
-/// For the server of replicas in other processes. It waits for the writer only if no further state will come.
+/// For the server of replicas in other processes. It waits for the writer only if no further state will come. The last
+/// state replaces one after as many steps: that one was taken when a step was reported, before the client's answer.
 bool Run::takes_server_state(bool is_last) {
   const double began = steady_seconds();
   if (is_last) handover.wait_for_turn([&] { return steady_seconds() - began > kSecondsForWriter; });
-  return handover.is_free() && agreement_->steps_so_far() != handed_over_;
+  return handover.is_free() && (is_last || agreement_->steps_so_far() != handed_over_);
 }
 
 /// Runs on the replica's own thread.

@@ -7,9 +7,12 @@
 #include <optional>
 #include <utility>
 
+#include "base/counted.h"
 #include "forecast/agreement_plan.h"
 #include "plan/strategies.h"
+#include "train/agreement/agreement_state.h"
 #include "trireme/error.h"
+#include "update/cadence.h"
 #include "update/federated.h"
 #include "update/synchronous.h"
 
@@ -20,6 +23,24 @@ bool equal_steps(const ReplicaBatches& batches, int replicas) {
   for (int r = 1; r < replicas; ++r)
     if (batches.steps_per_epoch(r) != batches.steps_per_epoch(0)) return false;
   return true;
+}
+
+/// Errors (user): no round of the run is left. `samples`: the run's length without a number of rounds.
+void refuse_finished_rounds(const FederatedPolicy& policy, int64_t samples, const Length& length,
+                            const Resumption& resumption) {
+  const std::optional<SavedRounds> saved = saved_rounds(shared_policy_in(resumption.checkpoint.state));
+  if (!saved) return;
+  const int64_t wanted = policy.options().rounds.rounds;
+  const auto refuse = [&](std::string why, std::string next) {
+    fail_user({resumption.path.string(), fmt::format("{} are done", counted(saved->over, "round")), std::move(why),
+               std::move(next)});
+  };
+  if (policy.counts_rounds() && saved->over >= wanted)
+    refuse(fmt::format("the training has {} in all, and none is left", counted(wanted, "round")),
+           fmt::format("train longer: rounds={} or more, which counts from the beginning", saved->over + 1));
+  if (!policy.counts_rounds() && saved->has_ended && resumption.checkpoint.index.samples >= samples)
+    refuse(fmt::format("they end when the length of {} is reached, and none is left", text_of(length)),
+           "train longer: a greater length, which counts from the beginning");
 }
 
 }  // namespace
@@ -99,17 +120,19 @@ void check_agreement_checkpoints(const RunSpec& experiment, const TaskData& data
 Resumption open_resumption(const std::filesystem::path& path, const Plan& plan, const RunSpec& experiment,
                            const Model& model, const TaskData& data) {
   const RunSpec whole = whole_experiment(experiment, plan);
-  std::optional<int64_t> steps;
-  if (!plan.agreement.empty()) {
-    const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
-    const bool policy_decides = dynamic_cast<const FederatedPolicy*>(update.get()) != nullptr;
-    steps = policy_decides
-                ? 0
-                : steps_of_run(whole.length, ReplicaBatches(whole, data, plan.replicas, update->evaluates_together()),
-                               plan.replicas);
+  if (plan.agreement.empty()) {
+    Resumption resumption = open_resumption(path, whole, model, data, std::nullopt);
+    check_agreement_state(plan, resumption.checkpoint.state);
+    return resumption;
   }
+  const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
+  const auto* federated = dynamic_cast<const FederatedPolicy*>(update.get());
+  const ReplicaBatches batches(whole, data, plan.replicas, update->evaluates_together());
+  const int64_t steps = federated ? 0 : steps_of_run(whole.length, batches, plan.replicas);
   Resumption resumption = open_resumption(path, whole, model, data, steps);
   check_agreement_state(plan, resumption.checkpoint.state);
+  if (federated)
+    refuse_finished_rounds(*federated, samples_of(whole.length, batches, whole.batch), whole.length, resumption);
   return resumption;
 }
 

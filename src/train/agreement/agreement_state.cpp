@@ -184,6 +184,13 @@ std::vector<ReplicaProgress> progress_in(const TrainingState& state, int replica
   return all;
 }
 
+PolicyState shared_policy_in(const TrainingState& state) {
+  TrainingState part;
+  part.agreement = state.agreement;
+  part.agreement_texts = state.agreement_texts;
+  return policy_of(kShared, part);
+}
+
 AgreementParts take_apart(TrainingState all, int replicas) {
   AgreementParts parts{.replicas = std::vector<TrainingState>(size_t(replicas)),
                        .shared = policy_of(kShared, all),

@@ -51,6 +51,9 @@ void check_agreement_state(const Plan& plan, const TrainingState& state);
 /// steps. Errors (user): the state is damaged.
 std::vector<ReplicaProgress> progress_in(const TrainingState& state, int replicas);
 
+/// Returns the part of the policy that all replicas share. Errors (user): it is missing or damaged.
+PolicyState shared_policy_in(const TrainingState& state);
+
 struct AgreementParts {
   std::vector<TrainingState> replicas;
   PolicyState shared;

@@ -155,7 +155,7 @@ void Checkpointing::note(Outcome outcome) {
   report_.write_seconds += outcome.seconds;
   std::string line;
   if (outcome.failure.empty()) {
-    ++report_.written;
+    if (outcome.index.step != report_.newest_step) ++report_.written;  // otherwise it replaced that one
     report_.newest_step = outcome.index.step;
     report_.bytes = outcome.index.bytes();
     if (!outcome.untidy.empty()) line = "older checkpoints were not removed: " + outcome.untidy;
