@@ -18,6 +18,7 @@ namespace {
 constexpr const char* kDefaultListen = "tcp://127.0.0.1:5555";
 // For clients that this process starts and to which it passes the address.
 constexpr const char* kAnyPort = "tcp://127.0.0.1:*";
+constexpr unsigned kSecondsForClients = 60;  // after an interrupt: for the open round, and for the last evaluation
 
 void check_serves(const ServeOptions& options, const Experiment& experiment) {
   const auto refuse = [&](const char* key, const char* why, const char* next) {
@@ -58,6 +59,7 @@ int run_serve(const ServeOptions& given) {
   if (options.spawn > 0) ::setenv(kTokenVariable, token.c_str(), /*overwrite=*/1);
   if (options.listen.empty()) options.listen = options.spawn == options.clients ? kAnyPort : kDefaultListen;
 
+  allow_seconds_after_interrupt(kSecondsForClients);
   LocalClients local;
   const auto make_world = [&](RunAgreement& run) -> std::unique_ptr<HubWorld> {
     if (run.update().shares_memory())

@@ -93,8 +93,10 @@ struct PlanChange {
 struct ReplicaReport {
   int replicas = 1;
   std::string clock = "real";  ///< or "modelled": times are from a model
-  double idle_share = 0;       ///< share of the replicas' time spent waiting for others
-  int64_t bytes = 0;           ///< sent by all replicas together
+  /// Share of the replicas' time spent waiting for others; NaN: processes have not reported it, because they were
+  /// ended.
+  double idle_share = 0;
+  int64_t bytes = 0;  ///< sent by all replicas together
   /// [k]: number of exchanges with weights that were k updates old.
   std::vector<int64_t> staleness = {};
   std::vector<RoundRecord> rounds = {};      ///< rounds of federated learning

@@ -296,8 +296,10 @@ std::string median_and_most(const std::vector<int64_t>& histogram) {
 /// Adds the columns of rows under an update policy.
 void add_replicas(const std::vector<RunResult>& rows, Builder& table) {
   if (under_policies(rows)) table.add_scaled("trained for", kTimes, training_seconds);
-  table.add("waiting for others", "% of time",
-            [](const RunResult& row) { return row.replicas ? percent(row.replicas->idle_share) : std::string(); });
+  table.add("waiting for others", "% of time", [](const RunResult& row) {
+    const bool is_known = row.replicas && std::isfinite(row.replicas->idle_share);
+    return is_known ? percent(row.replicas->idle_share) : std::string();
+  });
   table.add_scaled("sent by all replicas", kBytes, [](const RunResult& row) {
     return row.replicas ? Value(double(row.replicas->bytes)) : std::nullopt;
   });

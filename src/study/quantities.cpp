@@ -130,7 +130,9 @@ constexpr Quantity kQuantities[] = {
     {"utilisation", Kind::share, [](const Rows&, const RunResult& row) { return mean_of(row.busy_share); }},
     {"exposed communication", Kind::share, [](const Rows&, const RunResult& row) { return row.exposed_communication; }},
     {"waiting", Kind::share,
-     [](const Rows&, const RunResult& row) { return row.replicas ? Value(row.replicas->idle_share) : std::nullopt; }},
+     [](const Rows&, const RunResult& row) {
+       return row.replicas && std::isfinite(row.replicas->idle_share) ? Value(row.replicas->idle_share) : std::nullopt;
+     }},
     {"sent", Kind::bytes, [](const Rows&, const RunResult& row) { return sent(row); }},
     {"staleness", Kind::plain, [](const Rows&, const RunResult& row) { return mean_staleness(row); }},
     {"peak memory", Kind::bytes, [](const Rows&, const RunResult& row) { return peak_memory(row); }},

@@ -258,8 +258,7 @@ void Summary::write(std::span<const HubCounts> counts, RunResult& result, std::s
   result.samples_per_second = double(samples_ - begin.samples) / (seconds - begin.seconds);
   result.step_seconds->mean = double(experiment_.batch) / *result.samples_per_second;
   const auto reported = [](const HubCounts& c) { return c.compute_seconds > 0; };
-  // Processes that were lost before they reported anything.
-  if (std::none_of(counts.begin(), counts.end(), reported)) return;
+  const bool is_reported = std::any_of(counts.begin(), counts.end(), reported);  // else processes were ended before
   ReplicaReport report;
   report.replicas = int(counts.size());
   report.clock = experiment_.replicas.clock ? "modelled" : "real";
@@ -270,10 +269,10 @@ void Summary::write(std::span<const HubCounts> counts, RunResult& result, std::s
     if (c.staleness.size() > report.staleness.size()) report.staleness.resize(c.staleness.size());
     for (size_t k = 0; k < c.staleness.size(); ++k) report.staleness[k] += c.staleness[k];
   }
-  report.idle_share = idle / (own_seconds * report.replicas);
+  report.idle_share = is_reported ? idle / (own_seconds * report.replicas) : NAN;
   if (result.test) report.own = result.test->own;
   result.replicas = std::move(report);
-  write_devices(counts, inner, own_seconds, result);
+  if (is_reported) write_devices(counts, inner, own_seconds, result);
 }
 
 }  // namespace trireme

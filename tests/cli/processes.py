@@ -78,6 +78,45 @@ class Processes(CliTest):
                          "--out", f"t{k}")
         self.refused("serve", "e.toml", "--plan", "local-sgd", "--spawn", "2", *every, says=["local-sgd", "no parameter server"])
 
+    def test_the_last_checkpoint_of_a_server_has_the_last_round(self):
+        """It is due when the last step is reported, which is before the client's answer."""
+        plan, every = "fedavg,local=4 steps,rounds=", ["--set", "checkpoint.every=4 steps", "--set", "checkpoint.keep=0"]
+        plain = ["--set", "optimizer.momentum=0"]
+        self.trireme("serve", "e.toml", *plain, "--plan", plan + "3", "--spawn", "2", *every, "--out", "w")
+        written = sorted(os.listdir(self.path("w", "checkpoints")))
+        self.assertEqual(written[-1], "step-00000012")
+        self.assertEqual(self.json("w", "run.json")["rows"][0]["checkpoints"]["written"], len(written))
+        self.trireme("checkpoints", "verify", "w", data=False)
+        for verb, spawn in (("train", []), ("serve", ["--spawn", "2"])):
+            self.refused(verb, "e.toml", *plain, "--plan", plan + "3", *spawn, "--resume", "w",
+                         says=["3 rounds are done", "3 rounds in all", "none is left", "rounds=4"])
+            self.trireme(verb, "e.toml", *plain, "--plan", plan + "5", *spawn, "--resume", "w", "--out", verb)
+            row = self.json(verb, "run.json")["rows"][0]
+            self.assertEqual([point["step"] for point in row["curve"]], list(range(13, 21)), verb)
+            self.assertEqual([one["answered"] for one in row["replicas"]["rounds"]], [2] * 5, verb)
+
+    def test_what_an_interrupted_server_knows_is_reported(self):
+        self.write("bn.toml", BATCH_NORMS)
+        for name, plan in (("e.toml", "fedavg,rounds=100000,local=2 steps"),
+                           ("bn.toml", "fedavg,rounds=100000,local=2 steps,local_parameters=batch-norm"), ("e.toml", "async-average")):
+            out = "o-" + str(len(plan))
+            server = self.launch("serve", name, "--plan", plan, "--spawn", "2", "--out", out, *LONG)
+            wait_until(lambda out=out: self.rounds(out) > 20, 20)
+            server.send_signal(signal.SIGTERM)
+            self.assertEqual(server.wait(15 * BUSY), 1, server.said())
+            row = self.json(out, "run.json")["rows"][0]
+            self.assertEqual(row["status"], "interrupted", plan)
+            self.assertEqual((row["replicas"]["count"], row["replicas"]["bytes_sent"] > 0), (2, True), plan)
+            if plan.startswith("async"):
+                self.assertIsNone(row["replicas"]["idle_share"], "clients that are ended report nothing")
+                self.assertEqual(row["memory_bytes"], [])
+                continue
+            rounds = row["replicas"]["rounds"]
+            self.assertEqual({one["answered"] for one in rounds}, {2}, "the open round has ended")
+            self.assertEqual(row["test"]["samples"], sum(one["samples"] for one in rounds), "the last evaluation is that of the end")
+            self.assertTrue(all(one["peak"] > 0 for one in row["memory_bytes"]), row["memory_bytes"])
+            self.assertEqual(any("the mean of these models" in line for line in row["warnings"]), name == "bn.toml", row["warnings"])
+
     def serve(self, *arguments):
         """Starts a server; returns it and its address."""
         server = self.launch("serve", "e.toml", "--listen", "tcp://127.0.0.1:*", *arguments)
@@ -168,9 +207,10 @@ class Processes(CliTest):
         server.send_signal(signal.SIGINT)
         self.assertEqual(server.wait(5 * BUSY), 1)
         for client in (first, again):
-            self.ends(client, 1, ["the server has ended the run", "interrupted"])
+            self.ends(client, 0, ["has finished"])
         row = self.json("o", "run.json")["rows"][0]
         self.assertEqual(row["status"], "interrupted")
+        self.assertGreater(len(row["replicas"]["rounds"]), 8)
         self.assertTrue(os.path.exists(self.path("o", "weights.safetensors")), "what was trained is saved")
 
     def evaluations(self, folder):

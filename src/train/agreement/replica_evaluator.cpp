@@ -202,11 +202,20 @@ void ReplicaEvaluator::take_next(EvaluationWorkers& workers) {
   changed_.notify_all();
   bool is_last = false;
   workers.goes_on = next(workers.snapshot, is_last);
-  const bool is_known = workers.is_evaluated && newest_ && workers.goes_on && are_equal(workers.snapshot, *newest_);
-  if (workers.goes_on && (!newest_ || workers.snapshot.samples >= newest_->samples)) newest_ = workers.snapshot;
+  const bool returns = !workers.goes_on && newest_is_left_out_;  // it came before it was known to be the last
+  if (returns) {
+    workers.snapshot = *newest_;
+    workers.goes_on = is_last = true;
+    --left_out_;
+  }
+  const bool is_known =
+      !returns && workers.is_evaluated && newest_ && workers.goes_on && are_equal(workers.snapshot, *newest_);
+  const bool is_newest = workers.goes_on && (!newest_ || workers.snapshot.samples >= newest_->samples);
+  if (is_newest) newest_ = workers.snapshot;
   const bool is_due = workers.goes_on && !is_known;
   workers.is_evaluated = is_due && (is_last || !stop_());
   if (is_due && !workers.is_evaluated) ++left_out_;
+  if (is_newest) newest_is_left_out_ = is_due && !workers.is_evaluated;
   workers.models = workers.is_evaluated ? evaluated_models(workers.snapshot) : std::vector<int>();
   if (workers.goes_on || !newest_) return;
   const std::optional<ReplicaSnapshot> result = chosen ? chosen() : std::nullopt;

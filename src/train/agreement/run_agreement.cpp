@@ -437,7 +437,9 @@ bool RunAgreement::stop(const std::string& reason) {
   {
     MutexLock lock(mutex_);
     if (stop_reason_ == reason) return true;
-    if (!stops_.end(world_->decides())) return false;
+    auto* const federated = dynamic_cast<FederatedPolicy*>(update_.get());
+    if (world_->serves() && federated && steps_ > 0) federated->stop();  // clients end when the open round is over
+    else if (!stops_.end(world_->decides())) return false;
     stop_reason_ = reason;
   }
   return true;

@@ -157,8 +157,8 @@ class RunAgreement {
   /// With kInterrupted or kOutOfTime, only the last of the remaining evaluations is made. Training that is over stays
   /// complete.
   void abort(const std::string& reason);
-  /// Like abort, but at the next point where all replicas can stop, and with a result. Returns false if there is no
-  /// such point; then only abort ends the run.
+  /// Like abort, but at the next point where all replicas can stop (clients of rounds: the round's end), and with a
+  /// result. Returns false if there is no such point; then only abort ends the run.
   bool stop(const std::string& reason);
   /// True if training is over and only evaluations remain.
   bool is_over() const;

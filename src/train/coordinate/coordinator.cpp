@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kReaderPollSeconds = 0.05;
 constexpr double kCleanSeconds = 0.5;  // after an interrupt, for workers to finish their step and hand out the weights
+constexpr double kCleanSecondsOfClients = 5;  // the same for clients to finish their round and leave
 constexpr double kCleanSecondsToResume = 10;  // the same if a checkpoint of the trained steps must be written
 constexpr double kWorkerPatienceSeconds = 1;  // after that, for workers to finish their current layer
 constexpr double kNoHurry = std::numeric_limits<double>::infinity();
@@ -103,7 +104,9 @@ Coordinator::Coordinator(const Parts& parts, const CurvePoint& begun_at, bool wa
       begun_at_(begun_at),
       previous_(begun_at),
       started_(steady_seconds()),
-      clean_seconds_(parts.checkpoints.writes() ? kCleanSecondsToResume : kCleanSeconds),
+      clean_seconds_(parts.checkpoints.writes() ? kCleanSecondsToResume
+                     : waits_for_clients        ? kCleanSecondsOfClients
+                                                : kCleanSeconds),
       limited_from_(waits_for_clients ? 0 : started_) {}
 
 RunEnding Coordinator::coordinate() {

@@ -199,6 +199,8 @@ void add_changes(const Run& run, const RunEnding& ending, RunResult& result) {
 void add_memory_use(const Run& run, const RunEnding& ending, RunResult& result) {
   if (run.agreement()) {  // evaluations came after training
     if (!ending.abandoned) result.memory = run.memory();
+    // Other processes that were ended have reported nothing.
+    if (std::ranges::all_of(result.memory, [](const MemoryUse& use) { return use.peak == 0; })) result.memory.clear();
     return;
   }
   if (run.process()) {  // if the run did not reach its end, nothing is known about other ranks

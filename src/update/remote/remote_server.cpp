@@ -75,8 +75,10 @@ std::vector<bool> RemoteServer::present_clients() const {
 }
 
 void RemoteServer::end(const std::string& reason) {
-  for (size_t c = 0; c < clients_.size(); ++c)
-    if (!clients_[c].peer.empty()) wire_.send(clients_[c].peer, encode({.verb = Verb::abort, .text = reason}));
+  for (Client& client : clients_) {
+    if (!client.peer.empty()) wire_.send(client.peer, encode({.verb = Verb::abort, .text = reason}));
+    add_lost(std::exchange(client.seen, {}), client.counts);  // it will report nothing
+  }
   fail_run({"server of replicas", "the run has ended", reason, ""});
 }
 

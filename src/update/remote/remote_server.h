@@ -64,8 +64,9 @@ class RemoteServer final : public HubWorld {
   /// Serves until all clients have left. `body` is not called. Errors (run): aborted; a client was lost that the other
   /// clients need, or all were lost.
   void run(const std::function<void(Hub&)>& body) override;
-  /// Returns the counts that the client reported when it left. For lost clients, and for a returned client's earlier
-  /// connections: the bytes, collectives and visits that the server saw.
+  /// Returns the counts that the client reported when it left. For lost clients, for all that were there when the run
+  /// was aborted, and for a returned client's earlier connections: the bytes, collectives and visits that the server
+  /// saw.
   HubCounts counts(int replica) override { return clients_.at(size_t(replica)).counts; }
 
  private:
