@@ -72,7 +72,6 @@ void use_processes(const CompareOptions& options, RunSpec& experiment) {
   };
   if (experiment.adapt) refuse("adapt", "a run of processes cannot change its plan");
   if (experiment.links) refuse("cluster.link", "it emulates links between the threads of one process");
-  if (experiment.elastic) refuse("elastic", "a row must end with the processes with which it began");
   if (!options.experiment.devices.empty())
     for (const int devices : experiment.devices)
       if (devices > processes)
@@ -325,6 +324,7 @@ int run_compare(const CompareOptions& options) {
   ForkServer forks(run_program);  // before there are threads
   interrupted_by_user();          // from now on Ctrl-C leaves a readable folder
   RunSpec experiment{options.experiment.read_for_devices()};
+  refuse_elastic_rows(experiment);
   check_target("--json", options.json);
   if (options.launched.are_processes()) use_processes(options, experiment);
   const int most_devices = *std::max_element(experiment.devices.begin(), experiment.devices.end());

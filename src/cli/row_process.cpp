@@ -15,8 +15,10 @@
 #include "cli/child.h"
 #include "cli/fork_server.h"
 #include "cli/options.h"
+#include "experiment/experiment.h"
 #include "report/progress.h"
 #include "report/run_json.h"
+#include "trireme/error.h"
 
 namespace trireme {
 namespace {
@@ -35,6 +37,12 @@ StepReport step_report_from(const nlohmann::json& m) {
 }
 
 }  // namespace
+
+void refuse_elastic_rows(const Experiment& experiment) {
+  if (experiment.elastic)
+    fail_user({experiment.where("elastic"), "does not work where plans are compared",
+               "a row must end with the workers with which it began", "leave it out, or add --set elastic=false"});
+}
 
 std::string reason_of(const ChildEnd& end) {
   if (end.signal)

@@ -12,7 +12,11 @@ namespace trireme {
 
 class ForkServer;
 struct ChildEnd;
+struct Experiment;
 class Progress;
+
+/// Errors (user): `elastic`. The rows of a comparison or a study are of a fixed number of workers.
+void refuse_elastic_rows(const Experiment& experiment);
 
 /// Returns why a process ended that trained or measured, in words.
 std::string reason_of(const ChildEnd& end);

@@ -31,6 +31,9 @@ void check_serves(const ServeOptions& options, const Experiment& experiment) {
     refuse("update.virtual", "clients run in real time", "leave it out, or use trireme train");
   if (experiment.links)
     refuse("cluster.link", "emulates links between the threads of one process", "leave it out, or use trireme train");
+  if (experiment.elastic)
+    refuse("elastic", "is for trireme launch: a server continues without lost clients where its policy can",
+           "leave it out, or add --set elastic=false");
   if (options.own_data && options.spawn > 0)
     fail_user({"--own-data", "clients of --spawn have the server's data", "",
                "let clients with their own data join, or leave out --own-data"});

@@ -19,6 +19,7 @@
 #include "cli/child.h"
 #include "cli/experiment_header.h"
 #include "cli/fork_server.h"
+#include "cli/row_process.h"
 #include "comm/backend_list.h"
 #include "data/download/download.h"
 #include "experiment/batches.h"
@@ -240,6 +241,7 @@ PreparedRun prepare_run(const StudyRun& run, const StudyInputs& inputs) {
   PreparedRun prepared{.run = &run, .seeds = run.seeds_of(inputs.size)};
   try {
     RunSpec spec{options_of(run, inputs, {}).read_for_devices()};
+    refuse_elastic_rows(spec);
     refuse_two_batches(run, spec);
     check_device(spec);
     const TaskData data = open_data(spec.data);

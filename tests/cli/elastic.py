@@ -318,6 +318,10 @@ class Elastic(LaunchTest):
             (["launch", "-n", "2", "--restarts", "1", "--restart-after", "soon", "train", "e.toml", *RUN], ["--restart-after", "soon"]),
             ([*launch, *RUN, "--set", "checkpoint.every=0 steps"], ["checkpoint.every"]),
             (["train", "e.toml", *RUN], ["--set elastic=true", "is for trireme launch", "--set elastic=false"]),
+            (["compare", "e.toml", *RUN], ["--set elastic=true", "does not work where plans are compared", "--set elastic=false"]),
+            (["launch", "-n", "2", "compare", "e.toml", *RUN], ["--set elastic=true", "does not work where plans are compared"]),
+            (["serve", "e.toml", *RUN, "--plan", "fedavg,rounds=1", "--spawn", "1"],
+             ["--set elastic=true", "is for trireme launch: a server continues", "--set elastic=false"]),
         ])
         self.environment.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="29779", TRIREME_ELASTIC_GROUP="rubbish")
         self.refused("train", "e.toml", says=["TRIREME_ELASTIC_GROUP", "unset it"])

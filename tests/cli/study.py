@@ -110,6 +110,11 @@ class Study(CliTest):
         self.assertIn("0 from earlier, 2 to train", out)
         self.assertFalse(self.run_of_row()["generated_data"])
 
+    def test_an_elastic_experiment_has_no_rows(self):
+        self.write("s.study.toml", RUNS.replace('"length=4 steps"', '"elastic=true"') + '[[parts]]\ntitle = "x"\nadvice = true\n')
+        out, _ = self.trireme("study", "s.study.toml", "--out", "o", code=1)
+        self.assertIn("fixed: could not be had: setting elastic=true: does not work where plans are compared", out)
+
     def test_an_interrupted_row_is_trained_again(self):
         self.write("s.study.toml", RUNS + '[[parts]]\ntitle = "x"\nadvice = true\n')
         self.trireme("study", "s.study.toml", "--out", "o")
