@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "trireme/error.h"
+#include "update/policy_state.h"
 
 namespace trireme {
 
@@ -40,10 +40,7 @@ PolicyState UpdatePolicy::state(double now) {
 }
 
 void UpdatePolicy::resume(const PolicyState& saved, double now) {
-  if (saved.policy != description())
-    fail_user({"update policy's state", fmt::format("\"{}\"", saved.policy),
-               fmt::format("this run's policy is \"{}\"", description()),
-               "resume with the policy and options that the checkpoint was written under"});
+  check_same_policy("update policy's state", saved.policy, description());
   StateFields in(saved, "update policy's state");
   fields(in, now);
 }

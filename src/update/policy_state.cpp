@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "base/text.h"
 #include "trireme/error.h"
 #include "update/statistics.h"
 
@@ -30,6 +33,29 @@ void refuse_unused(const std::map<std::string, T>& values, const std::set<std::s
                    const std::string& where) {
   for (const auto& [name, value] : values)
     if (!used.contains(name)) refuse_state(where, fmt::format("\"{}\"", name), "the policy has no such value");
+}
+
+/// The options of a policy's description, "name,key=value,flag", by their keys; that of a flag is all of it. The name
+/// has the key "".
+std::map<std::string, std::string> options_in(const std::string& description) {
+  std::map<std::string, std::string> options;
+  std::istringstream pieces(description);
+  for (std::string piece; std::getline(pieces, piece, ',');)
+    options[options.empty() ? "" : piece.substr(0, piece.find('='))] = piece;
+  return options;
+}
+
+/// "mu=0.1, no control_variates": the options that differ from those of the other policy.
+std::string own_options(const std::map<std::string, std::string>& own,
+                        const std::map<std::string, std::string>& others) {
+  std::vector<std::string> differing;
+  for (const auto& [key, option] : own) {
+    const auto other = others.find(key);
+    if (other == others.end() || other->second != option) differing.push_back(option);
+  }
+  for (const auto& [key, option] : others)
+    if (!own.contains(key)) differing.push_back("no " + key);
+  return join(differing);
 }
 
 /// A checkpoint is written from the host's memory.
@@ -88,6 +114,18 @@ PolicyState policy_state_from(const PolicyStateParts& parts, const std::string& 
     state.weights[name.substr(prefix.size())] = tensor;
   }
   return state;
+}
+
+void check_same_policy(const std::string& where, const std::string& written, const std::string& mine) {
+  if (written == mine) return;
+  const std::map<std::string, std::string> theirs = options_in(written), ours = options_in(mine);
+  const auto name_of_policy = [](const auto& options) { return options.empty() ? "" : options.begin()->second; };
+  const std::string theirs_name = name_of_policy(theirs), our_name = name_of_policy(ours);
+  const bool other_name = theirs_name != our_name;
+  fail_user({where, other_name ? "update policy" : fmt::format("update policy {}", our_name),
+             fmt::format("the checkpoint has {}, this run {}", other_name ? theirs_name : own_options(theirs, ours),
+                         other_name ? our_name : own_options(ours, theirs)),
+             "resume with the policy and options that the checkpoint was written under"});
 }
 
 void StateFields::refuse(const std::string& what, std::string why) const {

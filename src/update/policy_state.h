@@ -22,4 +22,8 @@ PolicyStateParts parts_of(const PolicyState& state);
 /// messages.
 PolicyState policy_state_from(const PolicyStateParts& parts, const std::string& where);
 
+/// Errors (user): the descriptions of two policies (UpdatePolicy::description) differ; the message names the options
+/// that do. `written`: of the policy of the state, `mine`: of this run's. `where` is the file, for messages.
+void check_same_policy(const std::string& where, const std::string& written, const std::string& mine);
+
 }  // namespace trireme

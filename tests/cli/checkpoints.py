@@ -231,12 +231,14 @@ class Checkpoints(CliTest):
             with open(self.path(f"w{k}", "weights.safetensors"), "rb") as a, open(self.path(f"r{k}", "weights.safetensors"), "rb") as b:
                 self.assertEqual(a.read(), b.read(), policy)
         self.refused("train", "e.toml", "--plan", "data", "--resume", os.path.join("w0", "checkpoints", "step-00000002"), "--out", "x",
-                     says=["the state of replicas that agree"])
+                     says=[os.path.join("w0", "checkpoints", "step-00000002") + ": the state of replicas that agree"])
         self.refused("train", "e.toml", "--plan", "diloco,every_steps=3", "--resume", os.path.join("w0", "checkpoints", "step-00000002"),
-                     "--out", "x", says=["local-sgd", "diloco"])
+                     "--out", "x", says=["step-00000002: update policy: the checkpoint has local-sgd, this run diloco"])
+        self.refused("train", "e.toml", "--plan", "local-sgd,every=2 steps", "--resume", os.path.join("w0", "checkpoints", "step-00000002"),
+                     "--out", "x", says=["step-00000002: update policy local-sgd: the checkpoint has every=3 steps, this run every=2 steps;"])
         self.refused("train", "e.toml", "--plan", "local-sgd,every=3 steps", "--devices", "4",
                      "--resume", os.path.join("w0", "checkpoints", "step-00000002"),
-                     "--out", "x", says=["a state of 2 replicas", "the plan has 4"])
+                     "--out", "x", says=["step-00000002: a state of 2 replicas", "the plan has 4"])
 
     def test_policies_without_waiting_resume(self):
         for k, policy in enumerate(("async-average", "easgd,period=2", "eamsgd,period=2", "hogwild", "downpour,shards=2", "shat,period=2")):

@@ -33,9 +33,19 @@ TEST(PolicyStates, OfAnotherPolicyOrOtherOptionsAreRefused) {
   ToyRun other = kElastic;
   other.make = with_replicas(easgd, EasgdOptions{.period = 4, .shards = 2});
   expect_refused(other, checkpoint,
-                 {"easgd,period=2", "this run's policy is \"easgd,period=4", "resume with the policy and options"});
+                 {"update policy easgd: the checkpoint has period=2, this run period=4; resume with the policy"});
   other.make = with(local_sgd, LocalSgdOptions{});
-  expect_refused(other, checkpoint, {"\"easgd,period=2", "this run's policy is \"local-sgd,every=1 epochs"});
+  expect_refused(other, checkpoint, {"update policy: the checkpoint has easgd, this run local-sgd; resume"});
+}
+
+TEST(PolicyStates, AllOptionsThatDifferAreNamed) {
+  check_same_policy("c", "federated,mu=0,tau=1", "federated,mu=0,tau=1");
+  expect_error(Blame::user, {"c: update policy federated: the checkpoint has mu=0, tau=1, this run mu=0.1, tau=2; "},
+               [] { check_same_policy("c", "federated,seed=1,mu=0,tau=1", "federated,seed=1,mu=0.1,tau=2"); });
+  expect_error(Blame::user, {": the checkpoint has no control_variates, this run control_variates; "},
+               [] { check_same_policy("c", "federated,mu=0", "federated,mu=0,control_variates"); });
+  expect_error(Blame::user, {": the checkpoint has compression=sign, this run no compression; "},
+               [] { check_same_policy("c", "gossip,every=1 epochs,compression=sign", "gossip,every=1 epochs"); });
 }
 
 TEST(PolicyStates, OfOtherReplicasAreRefused) {

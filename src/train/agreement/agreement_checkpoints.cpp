@@ -122,7 +122,7 @@ Resumption open_resumption(const std::filesystem::path& path, const Plan& plan, 
   const RunSpec whole = whole_experiment(experiment, plan);
   if (plan.agreement.empty()) {
     Resumption resumption = open_resumption(path, whole, model, data, std::nullopt);
-    check_agreement_state(plan, resumption.checkpoint.state);
+    check_agreement_state(plan, resumption.checkpoint.state, resumption.path.string());
     return resumption;
   }
   const std::unique_ptr<UpdatePolicy> update = make_policy(plan.agreement, {}, facts_of(experiment, plan));
@@ -130,7 +130,9 @@ Resumption open_resumption(const std::filesystem::path& path, const Plan& plan, 
   const ReplicaBatches batches(whole, data, plan.replicas, update->evaluates_together());
   const int64_t steps = federated ? 0 : steps_of_run(whole.length, batches, plan.replicas);
   Resumption resumption = open_resumption(path, whole, model, data, steps);
-  check_agreement_state(plan, resumption.checkpoint.state);
+  const TrainingState& state = resumption.checkpoint.state;
+  check_agreement_state(plan, state, resumption.path.string());
+  check_policy_of_state(*update, state, resumption.path.string());
   if (federated)
     refuse_finished_rounds(*federated, samples_of(whole.length, batches, whole.batch), whole.length, resumption);
   return resumption;

@@ -52,7 +52,7 @@ void check_agreement_checkpoints(const RunSpec& experiment, const TaskData& data
                                  bool serves = false);
 
 /// Opens the checkpoint to resume under the plan. Errors (user): those of open_resumption and ReplicaBatches; the
-/// checkpoint belongs to another agreement.
+/// checkpoint belongs to another agreement, policy or options of it.
 Resumption open_resumption(const std::filesystem::path& path, const Plan& plan, const RunSpec& experiment,
                            const Model& model, const TaskData& data);
 

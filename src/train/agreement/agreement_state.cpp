@@ -34,8 +34,8 @@ std::vector<std::pair<std::string, at::Tensor>> take_named(const std::string& pr
   return taken;
 }
 
-[[noreturn]] void refuse(std::string what, std::string why) {
-  fail_user({kWhere, std::move(what), std::move(why), "resume under the plan that wrote it, or start a new run"});
+[[noreturn]] void refuse(std::string what, std::string why, const std::string& where = kWhere) {
+  fail_user({where, std::move(what), std::move(why), "resume under the plan that wrote it, or start a new run"});
 }
 
 void put(const std::string& name, at::Tensor tensor, TrainingState& state) {
@@ -158,19 +158,28 @@ void check_order(const Program& program, const TrainingState& state) {
              "resume under the plan, the precision and the frozen parameters that wrote it, or start a new run"});
 }
 
-void check_agreement_state(const Plan& plan, const TrainingState& state) {
+void check_agreement_state(const Plan& plan, const TrainingState& state, const std::string& path) {
+  const std::string where = path.empty() ? kWhere : path;
   if (plan.agreement.empty() && state.agreement_texts.empty()) return;
   if (plan.agreement.empty())
-    refuse("the state of replicas that agree", fmt::format("plan {} has no agreement", plan.name));
+    refuse("the state of replicas that agree", fmt::format("plan {} has no agreement", plan.name), where);
   if (state.agreement_texts.empty())
     refuse("a state of a plan without an agreement",
-           "replicas under an update policy resume only a state of such replicas");
+           "replicas under an update policy resume only a state of such replicas", where);
   int written = 0;
   while (state.agreement_texts.contains(std::to_string(written)) ||
          state.agreement_texts.contains(progress_of(written)))
     ++written;
   if (written != plan.replicas)
-    refuse(fmt::format("a state of {} replicas", written), fmt::format("the plan has {}", plan.replicas));
+    refuse(fmt::format("a state of {} replicas", written), fmt::format("the plan has {}", plan.replicas), where);
+}
+
+void check_policy_of_state(const UpdatePolicy& policy, const TrainingState& state, const std::string& path) {
+  const auto text = state.agreement_texts.find(kShared);
+  if (text == state.agreement_texts.end()) return;
+  const nlohmann::json read = nlohmann::json::parse(text->second, nullptr, /*allow_exceptions=*/false);
+  if (!read.is_object() || !read.contains("policy") || !read["policy"].is_string()) return;
+  check_same_policy(path, read["policy"].get<std::string>(), policy.description());
 }
 
 std::vector<ReplicaProgress> progress_in(const TrainingState& state, int replicas) {

@@ -9,6 +9,7 @@
 #include "program/program.h"
 #include "runtime/migrate/training_state.h"
 #include "trireme/plan.h"
+#include "trireme/policy.h"
 #include "update/policy_state.h"
 
 namespace trireme {
@@ -44,8 +45,11 @@ void check_order(const Program& program, const TrainingState& state);
 void add_progress(int replica, const ReplicaProgress& progress, TrainingState& all);
 
 /// Errors (user): a run of this plan cannot resume the state, because only one of them has an agreement, or their
-/// numbers of replicas differ.
-void check_agreement_state(const Plan& plan, const TrainingState& state);
+/// numbers of replicas differ. `path`: of the checkpoint, for messages; empty: not known.
+void check_agreement_state(const Plan& plan, const TrainingState& state, const std::string& path = {});
+/// Errors (user): the state is of another policy or of other options. A damaged state is left to take_apart. `path`: of
+/// the checkpoint, for messages.
+void check_policy_of_state(const UpdatePolicy& policy, const TrainingState& state, const std::string& path);
 
 /// Returns the progress of each replica. Empty: the state does not contain it; all replicas have made equally many
 /// steps. Errors (user): the state is damaged.
