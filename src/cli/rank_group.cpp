@@ -42,8 +42,9 @@ constexpr int kNotStarted = 127;          // the exit code that shells use for i
 // Messages between an agent and the launch that started it; both run the same program.
 constexpr const char* kLives = "\x06trireme: lives";
 constexpr const char* kTrains = "\x06trireme: trains";
-constexpr const char* kSaves = "\x06trireme: saves";  // it trains no more: a rank writes the last step
-constexpr char kMakeRoom = 'r';                       // written to an agent's standard input before the input ends
+constexpr const char* kSaves = "\x06trireme: saves";                   // it trains no more: a rank writes the last step
+constexpr const char* kInterruptedThere = "\x06trireme: interrupted";  // its first rank to end got a signal to end
+constexpr char kMakeRoom = 'r';  // written to an agent's standard input before the input ends
 
 std::vector<char*> pointers_to(std::vector<std::string>& words) {
   std::vector<char*> pointers;
@@ -166,6 +167,10 @@ void RankGroup::take_line(Member& member, const std::string& line) {
     ++member.signs_of_life;
     member.trains = line != kLives;
     member.saves = line == kSaves;
+    return;
+  }
+  if (member.start.until_input_ends && line == kInterruptedThere) {
+    member.interrupted = true;
     return;
   }
   if (!line.empty()) member.last_line = line;
@@ -390,7 +395,11 @@ GroupEnd RankGroup::end() const {
   end.lost = lost();
   const Member& first = *members_.front();
   if (first.recorder) (first.signal != 0 ? end.run_folder : end.written_folder) = first.recorder->read().run_folder;
-  if (has_spoken || cause->end_requested) return end;
+  // Rank 0 reports that the run was interrupted, by which rank, and how to resume it.
+  const bool interrupted =
+      cause->signal == 0 && (cause->interrupted || (cause->recorder && cause->recorder->read().interrupted));
+  if (interrupted && is_agent_) std::cerr << kInterruptedThere << "\n" << std::flush;
+  if (has_spoken || interrupted || cause->end_requested) return end;
   end.culprit = fmt::format("{} {}", cause->start.name, how_ended(*cause));
   end.culprit_rank = cause->start.rank;
   if (cause->recorder && !cause->frozen.empty()) end.operations = cause->recorder->read().last;

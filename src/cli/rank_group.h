@@ -56,8 +56,8 @@ inline constexpr int kHostLost = 255;
 /// How the group ended.
 struct GroupEnd {
   int exit_code = 0;  ///< 0: all members ended with 0
-  /// "rank 2 was ended by signal 9 (Killed) in step 3, forward fc1; its last line: ..."; empty: all ended normally, or
-  /// the failed one has reported it itself.
+  /// "rank 2 was ended by signal 9 (Killed) in step 3, forward fc1; its last line: ..."; empty: all ended normally,
+  /// the failed one has reported it itself, or it received a signal to end, which rank 0 reports.
   std::string culprit;
   std::optional<int> culprit_rank = {};  ///< set if the culprit is a rank that this process started
   std::vector<LostRanks> lost = {};
@@ -111,6 +111,7 @@ class RankGroup {
     uint64_t signs_of_life = 0;  ///< of an agent
     bool trains = false;         ///< it, or one of an agent's ranks, has begun a step
     bool saves = false;          ///< of an agent: one of its ranks saves the last step
+    bool interrupted = false;    ///< of an agent: the first of its ranks to end received a signal to end
     std::string frozen = {};     ///< description of how it froze; empty: it is not known to be frozen
   };
 

@@ -403,8 +403,11 @@ bool is_of_input(const std::exception& error) {
 int quietly(ProcessRank& process, bool launcher_reads, const std::function<int()>& work) {
   const int rank = process.rank();
   try {
-    return work();
+    const int code = work();
+    if (interrupted_by_user()) flight_recorder(process.world())->set_interrupted();
+    return code;
   } catch (const std::exception& error) {
+    if (interrupted_by_user()) flight_recorder(process.world())->set_interrupted();
     if (const double pause = flight_recorder(process.world())->longest_pause(); pause > kSilenceSeconds) {
       spdlog::warn("rank {} was stopped for {:.0f} s, and the others did not wait", rank, pause);
       return kRunFailed;

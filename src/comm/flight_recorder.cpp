@@ -91,6 +91,7 @@ struct RecorderPage {
   SharedText<96> instruction, long_work;
   std::array<RecordedLine, FlightRecorder::kOperations> last;  ///< operation k is at index k modulo kOperations
   SharedText<1024> run_folder;
+  std::atomic<bool> interrupted;
 };
 
 namespace {
@@ -123,6 +124,7 @@ RankRecord copy_of(const RecorderPage& page) {
     if (instruction != record.instruction && !instruction.empty()) record.operation += " for " + instruction;
   }
   record.run_folder = page.run_folder.get();
+  record.interrupted = page.interrupted.load(std::memory_order_acquire);
   return record;
 }
 
@@ -216,6 +218,8 @@ void FlightRecorder::end_operation(uint64_t number) {
 }
 
 void FlightRecorder::set_run_folder(const std::string& folder) { page_->run_folder.set(folder); }
+
+void FlightRecorder::set_interrupted() { page_->interrupted.store(true, std::memory_order_release); }
 
 void FlightRecorder::beat() {
   const double now = steady_seconds(), before = beaten_.exchange(now);

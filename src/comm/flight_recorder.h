@@ -33,6 +33,7 @@ struct RankRecord {
   std::string operation;
   std::vector<std::string> last;  ///< the last operations, oldest first, each with its step and instruction
   std::string run_folder;         ///< empty: not known
+  bool interrupted = false;       ///< the rank ends because it received a signal to end
 };
 
 /// Describes where the rank is: "step 3, reduce_gradients bucket 2, in all_reduce(sum) of Float [4], call 7 of ranks
@@ -73,6 +74,7 @@ class FlightRecorder {
   uint64_t begin_operation(std::string_view operation);
   void end_operation(uint64_t number);
   void set_run_folder(const std::string& folder);
+  void set_interrupted();
   void beat();
   /// Declares that no further heartbeats will come.
   void retire();

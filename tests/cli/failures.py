@@ -99,6 +99,8 @@ class Failures(CliTest):
         self.gone(ranks.values(), 1)
         row = self.json("o", "run.json")["rows"][0]
         self.assertEqual((row["status"], row["reason"]), ("interrupted", "rank 1 received a signal to end"))
+        self.assertNotIn("ended with exit code", process.said(), "it did not fail")
+        self.assertTrue(process.printed().splitlines()[-1].startswith("to resume: "), process.printed())
         self.assertEqual(int(sorted(os.listdir(self.path("o", "checkpoints")))[-1][5:]), row["curve"][-1]["step"])
 
     def small_disk(self, size="4m"):

@@ -37,6 +37,9 @@ TEST(FlightRecorder, ShowsWhereARankStands) {
   const RankRecord record = reader.read();
   EXPECT_EQ(record.step, 7);
   EXPECT_EQ(record.run_folder, "runs/a b");
+  EXPECT_FALSE(record.interrupted);
+  rank.set_interrupted();
+  EXPECT_TRUE(reader.read().interrupted);
   EXPECT_EQ(standing(record),
             "step 7, reduce_gradients bucket 2, in all_reduce(sum) of Float [4], call 9 of ranks 0,1");
   EXPECT_THAT(record.last,
