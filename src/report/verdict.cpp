@@ -40,6 +40,9 @@ int64_t steps_of(const RunResult& row) { return row.curve.empty() ? 0 : row.curv
 /// False for 0 steps, which means that their number is not known.
 bool are_few(int64_t steps) { return steps > 0 && steps < kFewSteps; }
 
+/// A greater length does not give such a row more steps.
+bool has_ended_early(const RunResult* row) { return !row->ended_early.empty(); }
+
 /// "measure again with more steps (--steps 1600) or with rows that take turns (--repeat 4) on an idle machine, ..."
 std::string measure_again(const std::vector<const RunResult*>& rows) {
   int64_t steps = kFewSteps, runs = 1;
@@ -49,11 +52,12 @@ std::string measure_again(const std::vector<const RunResult*>& rows) {
   }
   const bool replicas =
       std::any_of(rows.begin(), rows.end(), [](const RunResult* row) { return row->replicas.has_value(); });
-  const std::string longer = replicas ? "a greater length"  // policies may refuse --steps
-                                      : fmt::format("more steps (--steps {})", kMoreSteps * steps);
+  std::string longer = replicas ? "a greater length or with "  // policies may refuse --steps
+                                : fmt::format("more steps (--steps {}) or with ", kMoreSteps * steps);
+  if (std::any_of(rows.begin(), rows.end(), has_ended_early)) longer.clear();
   return fmt::format(
-      "measure again with {} or with rows that take turns (--repeat {}) on an idle machine, and trust an order that "
-      "does not change",
+      "measure again with {}rows that take turns (--repeat {}) on an idle machine, and trust an order that does not "
+      "change",
       longer, kMoreSteps * runs);
 }
 
@@ -345,7 +349,8 @@ std::vector<std::string> doubts(const ExperimentResult& result) {
     if (is_fair(row) && is_in_real_time(row)) rows.push_back(&row);
   std::string few;  // of several rows evidence_of() says it
   if (const int64_t steps = rows.size() == 1 ? steps_of(*rows.front()) : 0; are_few(steps)) {
-    const std::string longer = rows.front()->replicas ? "" : fmt::format(" (--steps {} or more)", kFewSteps);
+    const bool helps = !rows.front()->replicas && !has_ended_early(rows.front());
+    const std::string longer = helps ? fmt::format(" (--steps {} or more)", kFewSteps) : "";
     few = fmt::format("{} {} too few for a firm result{}", counted(steps, "step"), steps == 1 ? "is" : "are", longer);
   }
   for (std::string clause :

@@ -111,6 +111,9 @@ TEST(Verdict, SaysThatFewStepsGiveAHint) {
   EXPECT_HAS(words_of(rows(4)), "a row has only 4 steps, too few for a firm result; measure again with more steps");
   EXPECT_HAS(words_of(rows(1)), "a row has only 1 step,");
   EXPECT_LACKS(words_of(rows(kFewSteps)), "only");
+  ExperimentResult ended = rows(14);
+  ended.rows[0].ended_early = "the target was reached";
+  EXPECT_HAS(words_of(ended), "too few for a firm result; measure again with rows that take turns (--repeat 4) on");
 }
 
 TEST(Verdict, OfModelledAndSimulatedTimesHasNoIntervals) {
@@ -272,6 +275,9 @@ TEST(Doubts, NameAnOnlyRowOfFewSteps) {
   ExperimentResult result = result_of({row_of("data", 2, 10, 9.5, 11)});
   result.rows[0].curve = {CurvePoint{.step = 12}};
   EXPECT_EQ(join(doubts(result), " "), "12 steps are too few for a firm result (--steps 20 or more)");
+  result.rows[0].ended_early = "no improvement";
+  EXPECT_EQ(join(doubts(result), " "), "12 steps are too few for a firm result") << "it ends early again";
+  result.rows[0].ended_early.clear();
   result.rows[0].replicas = ReplicaReport{.replicas = 2};
   EXPECT_EQ(join(doubts(result), " "), "12 steps are too few for a firm result") << "policies may refuse --steps";
   result.rows[0].curve = {CurvePoint{.step = 20}};
