@@ -95,6 +95,15 @@ TEST(Config, WrongTypesNameFileLineKeyValueAndReason) {
   ConfigTable c = sample();
   expect_error(Blame::user, {"mnist.toml:1: name", "mnist", "whole number"}, [&] { c.require_int("name"); });
   expect_error(Blame::user, {"mnist.toml:3: rate", "0.1", "whole number"}, [&] { c.get_int("rate", 1); });
+  const ConfigTable reals = ConfigTable::from_string("patience = 1e30\nless = -1e30\nbatch = 3e2\n", "x.toml");
+  expect_error(
+      Blame::user,
+      {"x.toml:1: patience", "it must be a whole number from 1 to 9223372036854775807; choose a smaller value"},
+      [&] { reals.get_int("patience", 1, 1); });
+  expect_error(Blame::user, {"x.toml:2: less", "from 0 to 9223372036854775807; choose a larger value"},
+               [&] { reals.require_int("less", 0); });
+  expect_error(Blame::user, {"x.toml:3: batch", "it must be a whole number; write 300"},
+               [&] { reals.require_int("batch", 1); });
   expect_error(Blame::user, {"mnist.toml:2: batch", "128", "a string"}, [&] { c.get_string("batch", ""); });
   expect_error(Blame::user, {"mnist.toml:12: model.width", "true or false"},
                [&] { c.table("model").get_bool("width", false); });

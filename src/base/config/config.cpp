@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -195,6 +196,16 @@ constexpr const char* kInt = "a whole number";
 constexpr const char* kDouble = "a number";
 constexpr const char* kBool = "true or false";
 
+/// For a key that takes a whole number: refuses a number like 1e30 or 32.0. Others are left to the reader.
+void refuse_real(const ConfigTable& table, std::string_view key, double real, int64_t at_least) {
+  constexpr double kBeyond = 0x1p63;
+  if (std::isinf(real) || real >= kBeyond || real < -kBeyond)
+    table.fail(key,
+               fmt::format("it must be a whole number from {} to {}", at_least, std::numeric_limits<int64_t>::max()),
+               real > 0 ? "choose a smaller value" : "choose a larger value");
+  if (real == std::trunc(real)) table.fail(key, "it must be a whole number", fmt::format("write {}", int64_t(real)));
+}
+
 }  // namespace
 
 ConfigTable::ConfigTable(std::shared_ptr<Document> document, std::string path)
@@ -293,6 +304,7 @@ int64_t ConfigTable::get_int(std::string_view key, int64_t fallback, int64_t at_
 int64_t ConfigTable::require_int(std::string_view key, int64_t at_least) const {
   Reader reader(*this, key);
   reader.require();
+  if (const std::optional<double> real = reader.node->value_exact<double>()) refuse_real(*this, key, *real, at_least);
   auto value = reader.value<int64_t>(kInt);
   if (value < at_least) fail(key, fmt::format("it must be at least {}", at_least), "choose a larger value");
   return value;
