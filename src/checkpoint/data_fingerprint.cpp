@@ -17,7 +17,7 @@ constexpr int64_t kMostValues = int64_t{1} << 21, kChunkValues = int64_t{1} << 1
                   kDecodedSamples = 16;
 constexpr const char *kRead = "samples", *kDecoded = "decoded samples";
 /// Relative to the square root of the sum of squares. A value of a small table that changes moves a sum by more.
-constexpr double kTolerance = 1e-5, kDecodedTolerance = 1e-2;
+constexpr double kTolerance = 1e-6, kDecodedTolerance = 1e-2;
 
 /// In [-1, 1), from the position of a value alone (the finalizer of SplitMix64).
 double weight_at(uint64_t position) {

@@ -106,6 +106,9 @@ TEST(DataFingerprint, IsOfAllValuesOfASmallSet) {
   swapped[8].copy_(inputs[7]);
   for (const at::Tensor& other : {one_value, swapped, inputs * 1.001})
     EXPECT_FALSE(is_same_data(whole, data_fingerprint(GivenSamples(other, targets))));
+  at::Tensor one_target = targets.clone();
+  one_target[12'009][0] += 1e-3;
+  EXPECT_FALSE(is_same_data(whole, data_fingerprint(GivenSamples(inputs, one_target))));
   EXPECT_FALSE(is_same_data(whole, data_fingerprint(GivenSamples(inputs, targets / 100))));
   EXPECT_FALSE(is_same_data(whole, data_fingerprint(GivenSamples(inputs.slice(0, 1), targets.slice(0, 1)))));
   EXPECT_FALSE(is_same_data(whole, "unreadable"));
