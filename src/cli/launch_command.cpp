@@ -24,6 +24,7 @@
 #include "cli/launch_place.h"
 #include "cli/launch_script.h"
 #include "cli/left_behind.h"
+#include "cli/plan_choice.h"
 #include "cli/rank_group.h"
 #include "cli/train_checkpoints.h"
 #include "cli/train_folder.h"
@@ -33,6 +34,7 @@
 #include "comm/backend_list.h"
 #include "comm/rendezvous/interfaces.h"
 #include "comm/rendezvous/token.h"
+#include "experiment/make_plan.h"
 #include "report/run_folder.h"
 #include "trireme/error.h"
 
@@ -308,6 +310,16 @@ void check_printed(const LaunchOptions& options) {
            "leave elastic out; trireme launch train --resume resumes the run");
 }
 
+/// Checks the name of a script's plan. Files that may be on the job's machines only are not read, as a line says.
+void check_named_files(const TrainOptions& train) {
+  std::vector<std::string> elsewhere;
+  if (!std::filesystem::exists(train.experiment.experiment)) elsewhere.push_back(train.experiment.experiment.string());
+  if (is_plan_file(train.plan) && !std::filesystem::exists(train.plan)) elsewhere.push_back(train.plan);
+  else check_plan_name(train.plan, "--plan");
+  if (!elsewhere.empty())
+    std::cerr << "trireme: not checked, because there is no such file here: " << join(elsewhere) << "\n" << std::flush;
+}
+
 }  // namespace
 
 void add_launch(CLI::App& app, LaunchOptions& o, const std::function<void(CLI::App&, TrainOptions&)>& add_train,
@@ -427,6 +439,7 @@ int run_launch(const LaunchOptions& options) {
     fail_user({"--interface", options.interface, backend.interface_why, backend.interface_next + options.interface});
   if (!options.print.empty()) {
     check_printed(options);
+    check_named_files(options.train);
     std::cout << launch_script(options.print,
                                {hosts, options.interface, options.port, &backend, options.words, options.bind});
     return 0;

@@ -358,6 +358,11 @@ class Launch(LaunchTest):
                 self.assertIn(text, out, (kind, flags))
             if kind != "kubernetes":
                 subprocess.run(["bash", "-n"], input=out, text=True, check=True)
+        _, err = self.trireme("launch", "--print", "slurm", "-n", "4", *words, data=False)
+        self.assertEqual(err, "")
+        out, err = self.trireme("launch", "--print", "slurm", "-n", "4", "train", "there.toml", "--plan", "p.json", data=False)
+        self.assertEqual(err, "trireme: not checked, because there is no such file here: there.toml, p.json\n")
+        self.assertIn("trireme train there.toml --plan p.json\n", out)
         self.assertFalse(os.path.exists(self.path("runs")))
 
     def test_refuses(self):
@@ -383,6 +388,8 @@ class Launch(LaunchTest):
             (["launch", "-n", "2", "--print", "mpi", "train", "e.toml", "--set", "elastic=true", "--set", "checkpoint.every=2 steps"],
              ["elastic", "other launchers"]),
             (["launch", "-n", "2", "--print", "mpi", "train", "there.toml", "--set", "elastic=true"], ["elastic", "other launchers"]),
+            (["launch", "-n", "2", "--print", "slurm", "train", "there.toml", "--plan", "datta"], ["--plan", "datta", 'did you mean "data"?']),
+            (["launch", "-n", "2", "--print", "slurm", "train", "e.toml", "--set", "bacth=4"], ["bacth"]),
             (["launch", "-n", "2", "train", "e.toml", "--plann", "data"], ["--plann", "unknown flag", "trireme launch train --help"]),
             (["launch", "-n", "2", "--print", "pbs", "train", "e.toml"], ["pbs"]),
             (["launch", "-n", "2", "train", "e.toml", "--backend", "mpi"], ["--backend", "mpirun"]),
