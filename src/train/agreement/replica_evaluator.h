@@ -90,7 +90,7 @@ class ReplicaEvaluator {
   int first_device_ = 0;
   std::exception_ptr error_;
   std::optional<ReplicaSnapshot> newest_;  ///< of the snapshots that were evaluated or skipped
-  bool newest_is_left_out_ = false;        ///< no further snapshot was expected to be the last when it was skipped
+  bool newest_is_left_out_ = false;        ///< it was skipped: it was not known to be the last
   std::unique_ptr<TrainedWeights> weights_;
   int64_t left_out_ = 0;  ///< written by rank 0 of the evaluating workers
 
