@@ -129,10 +129,11 @@ TEST_F(ImportedModels, OfLanguageMayKnowMoreTokensThanTheData) {
   RunSpec exact = experiment_with(7, 7);
   build_model(exact, data_);
   EXPECT_THAT(exact.model_findings.notes, ::testing::Not(Contains(HasSubstr("tokens"))));
-  RunSpec small = experiment_with(8, 7), smaller = experiment_with(7, 7);
+  RunSpec small = experiment_with(8, 7);
   data_.train = data_.test = std::make_shared<TextStream>(tokens, /*vocabulary=*/8, /*window=*/5);
   expect_error(Blame::user, {"own.pt", "its output is [5, 7]", "needs [5, 8], or more tokens"},
                [&] { build_model(small, data_); });
+  RunSpec smaller = experiment_with(7, 7);  // in the same file
   expect_error(Blame::user, {"own.pt", "index out of range", "knows all tokens of the data set"},
                [&] { build_model(smaller, data_); });
 }
