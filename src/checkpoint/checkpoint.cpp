@@ -329,24 +329,31 @@ void remove_whole(FileSystem& files, const fs::path& folder, const fs::path& che
   clean_up(files, folder);
 }
 
-/// Gives the finished checkpoint its name. An older one of the same step gets a second name of that step first, with
-/// more zeros: a folder with files cannot be replaced, and one of both counts at any time.
+/// Returns a second name of the step, with more zeros: a folder with files cannot be replaced.
+fs::path second_name(const fs::path& folder, int64_t step) {
+  return folder / fmt::format("{}{:012}", kCheckpointPrefix, step);
+}
+
+/// Removes the older of two checkpoints of the step, which a crash has left. Call it when no other one is being
+/// written.
+void remove_older(FileSystem& files, const fs::path& folder, int64_t step) {
+  const fs::path place = folder / checkpoint_name(step), older = second_name(folder, step);
+  std::error_code ignored;
+  if (older != place && fs::exists(place, ignored) && fs::exists(older, ignored)) remove_whole(files, folder, older);
+}
+
+/// Gives the finished checkpoint its name. An older one of the same step gets its second name first, and is removed
+/// last: one of both counts at any time.
 void put_in_place(FileSystem& files, const fs::path& folder, const fs::path& finished, int64_t step) {
-  const fs::path place = folder / checkpoint_name(step);
-  const fs::path older = folder / fmt::format("{}{:012}", kCheckpointPrefix, step);
-  const auto remove_older = [&] {  // it may be there from a crash
-    std::error_code ignored;
-    if (older != place && fs::exists(older, ignored)) remove_whole(files, folder, older);
-  };
+  const fs::path place = folder / checkpoint_name(step), older = second_name(folder, step);
   std::error_code ignored;
   if (older != place && fs::exists(place, ignored)) {
-    remove_older();
     files.rename(place, older);
     files.sync_folder(folder);
   }
   files.rename(finished, place);
   files.sync_folder(folder);
-  remove_older();
+  remove_older(files, folder, step);
 }
 
 }  // namespace
@@ -354,6 +361,7 @@ void put_in_place(FileSystem& files, const fs::path& folder, const fs::path& fin
 CheckpointIndex write_checkpoint(FileSystem& files, const fs::path& folder, CheckpointIndex index, const Model& model,
                                  const TrainingState& state, int64_t shard_bytes) {
   clean_up(files, folder);
+  remove_older(files, folder, index.step);
   const fs::path place = folder / checkpoint_name(index.step);
   fs::path unfinished = place;
   unfinished += kUnfinished;

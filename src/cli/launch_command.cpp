@@ -314,7 +314,7 @@ void check_printed(const LaunchOptions& options) {
 void check_named_files(const TrainOptions& train) {
   std::vector<std::string> elsewhere;
   if (!std::filesystem::exists(train.experiment.experiment)) elsewhere.push_back(train.experiment.experiment.string());
-  if (is_plan_file(train.plan) && !std::filesystem::exists(train.plan)) elsewhere.push_back(train.plan);
+  if (train.plan.ends_with(".json") && !std::filesystem::exists(train.plan)) elsewhere.push_back(train.plan);
   else check_plan_name(train.plan, "--plan");
   if (!elsewhere.empty())
     std::cerr << "trireme: not checked, because there is no such file here: " << join(elsewhere) << "\n" << std::flush;

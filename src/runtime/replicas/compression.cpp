@@ -89,6 +89,8 @@ PowerSgd::PowerSgd(const Bucket& bucket, int rank, bool contributes, at::ScalarT
     }
     Matrix matrix;
     matrix.shard = int(s);
+    matrix.region = fmt::format("{}", shard.parameter);
+    for (const Range& range : shard.box) matrix.region += fmt::format("/{}-{}", range.begin, range.end);
     matrix.offset = shard.offset;
     matrix.rows = shape[0];
     matrix.columns = shard.size() / shape[0];
@@ -108,10 +110,10 @@ void PowerSgd::draw(Matrix& matrix, int64_t column, int64_t reductions) {
   matrix.q.select(1, column).copy_(values);
 }
 
-void PowerSgd::initialize(uint64_t seed, const std::string& name, int64_t reductions) {
+void PowerSgd::initialize(uint64_t seed, int64_t reductions) {
   reductions_ = reductions;
   for (Matrix& matrix : matrices_) {
-    matrix.key = random_key(seed, fmt::format("powersgd/{}/{}", name, matrix.shard));
+    matrix.key = random_key(seed, "powersgd/" + matrix.region);
     for (int64_t c = 0; c < rank_; ++c) draw(matrix, c, 0);
     if (matrix.error.defined()) matrix.error.zero_();
   }

@@ -53,9 +53,10 @@ class PowerSgd {
   /// `contributes`: true if this worker has a summand. Otherwise it allocates no memory for errors.
   PowerSgd(const Bucket& bucket, int rank, bool contributes, at::ScalarType dtype);
 
-  /// Draws the first Q as a function of (seed, name, shard), equal on all workers. `reductions`: how many were made
-  /// before, by other objects. The caller then writes their sum of errors, shared out, and their Q to pieces().
-  void initialize(uint64_t seed, const std::string& name, int64_t reductions = 0);
+  /// Draws the first Q as a function of the seed and each shard's parameter and region, so that it depends neither on
+  /// the worker nor on the bucket, which depends on where a pipeline is cut. `reductions`: how many were made before,
+  /// by other objects. The caller then writes their sum of errors, shared out, and their Q to pieces().
+  void initialize(uint64_t seed, int64_t reductions = 0);
 
   /// The shards that are sent as factors, in order. Valid between two reductions.
   std::vector<FactorPiece> pieces() const;
@@ -69,6 +70,7 @@ class PowerSgd {
 
  private:
   struct Matrix {
+    std::string region;  ///< index of the parameter in the program, and the part of it
     int shard = 0;
     int64_t offset = 0, rows = 0, columns = 0;
     at::Tensor q;      ///< [columns, r]

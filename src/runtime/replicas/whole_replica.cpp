@@ -57,12 +57,12 @@ WholeReplica::WholeReplica(const ReplicaSetting& setting)
 
 void WholeReplica::initialize(uint64_t seed) {
   weights_.initialize(setting_, seed);
-  if (factors_) factors_->initialize(seed, fmt::format("{}", setting_.id));
+  if (factors_) factors_->initialize(seed);
 }
 
 void WholeReplica::resume(uint64_t seed, int64_t updates) {
   BucketReplica::resume(seed, updates);
-  if (factors_) factors_->initialize(seed, fmt::format("{}", setting_.id), updates);
+  if (factors_) factors_->initialize(seed, updates);
 }
 
 at::Tensor WholeReplica::gradient() {
