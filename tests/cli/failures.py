@@ -265,7 +265,8 @@ class Failures(CliTest):
             said = " ".join(process.said().split())  # reasons in a table are wrapped over several lines
             self.assertIn(f"rank {frozen} {SILENT}", said)
             self.assertRegex(said, r"last sign of life was in step \d+")
-            self.assertNotRegex(said, rf"rank {frozen} failed: ")
+            own = said.find(f"rank {frozen} failed: ")  # mpirun continues the frozen rank before it ends it
+            self.assertTrue(own < 0 or own > said.index(f"rank {frozen} {SILENT}"), said)
             if frozen == 0:
                 self.assertIn("newest complete checkpoint: after step 3", process.said())
                 self.assertIn("to resume: start all ranks again with --resume", process.said())
