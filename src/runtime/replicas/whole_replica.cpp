@@ -2,7 +2,6 @@
 // rank order.
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
-#include <fmt/format.h>
 
 #include <optional>
 #include <utility>
